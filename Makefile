@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the project. Each installs what it needs (tools/setup), builds, and does its job.
 .DEFAULT_GOAL := help
-.PHONY: help run demo-sim test test-vm build bench bench-live bench-web fuzz lint coverage clean install
+.PHONY: help run demo-sim test test-all test-vm build bench bench-live bench-web fuzz mutants lint lint-all coverage clean install wheel deb
 
 # CC, MESON_ARGS and DESTDIR are the caller's to set.
 BUILD = build
@@ -17,6 +17,9 @@ demo-sim: build ## replay a generated week of a busy GPU cluster under several p
 
 test: ## unit, golden, seeds; the same under sanitizers; short fuzzing
 	@tools/test
+
+test-all: ## the same and the slow ones: published traces, more seeds, more rounds; before a release
+	@tools/test --all
 
 test-vm: ## muster installed on a Debian of its own, in a virtual machine that VM_DIR (out/vm) keeps; needs root and qemu
 	@tools/vm "$${VM_DIR:-out/vm}"
@@ -38,6 +41,7 @@ bench-live: ## a running cluster beside Slurm; LIVE_SCALE=0.1 for a tenth of the
 	@tools/ninja $(BUILD)
 	@MUSTER_BUILD=$(BUILD) tests/bench/live.py
 	@MUSTER_BUILD=$(BUILD) python3 tests/bench/whatif.py
+	@state=$$(mktemp -d) && { $(BUILD)/tests/soak --jobs $${SOAK_JOBS:-100000} --state "$$state"; r=$$?; rm -rf "$$state"; exit $$r; }
 
 bench-web: ## the dashboard on a thousand nodes: first paint, input, what open browsers cost
 	@tools/setup build
@@ -46,12 +50,25 @@ bench-web: ## the dashboard on a thousand nodes: first paint, input, what open b
 	@tools/ninja $(BUILD)
 	@MUSTER_BUILD=$(BUILD) node tests/bench/dashboard.mjs
 
+wheel: ## the Python client as out/muster_client-*.whl; needs python3 alone
+	@python3 clients/python/build_wheel.py out
+
+deb: ## Debian packages and the client as a tarball, in out/packages
+	@tools/deb
+
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@tools/setup build test fuzz
 	@tools/fuzz "$${FUZZ_SECONDS:-60}"
 
-lint: ## format, layers, purity, sizes, spelling
+lint: ## format, layers, purity, sizes, spelling; static analysis of what differs from origin/main (LINT_BASE)
 	@tools/lint
+
+lint-all: ## the same, with static analysis of all files; before a release
+	@tools/lint --all
+
+mutants: ## does a test fail when one operator is changed? MUTANTS_COUNT (40) mutants drawn by MUTANTS_SEED (1)
+	@tools/setup build test
+	@tools/mutants
 
 coverage: ## how much of each layer the tests run
 	@tools/coverage

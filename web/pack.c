@@ -90,7 +90,7 @@ int main(int argc, char **argv)
         fputs("usage: pack OUT.c FOLDER FILE...\n", stderr);
         return 2;
     }
-    fputs("/* Made by web/pack.c. */\n#include \"ctl/assets.h\"\n", out);
+    fputs("/* Made by web/pack.c. */\n#include \"ctl/http/assets.h\"\n", out);
     for (int i = 3; i < argc; i++) {
         size_t size, packed_size, length = strlen(argv[2]), used = strlen(table);
         unsigned char *data = file_load(argv[i], &size), *packed;

@@ -10,15 +10,19 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "agent/spool.h"
+#include "agent/lease.h"
+#include "agent/task/spool.h"
+#include "agent/task/task_enforce.h"
 #include "agent/util.h"
 #include "base/alloc.h"
 #include "io/child.h"
+#include "io/local_token.h"
 #include "io/log.h"
 
 #define RETRY_FIRST (100 * USEC_MSEC)
@@ -100,6 +104,16 @@ static int tls_open(struct agent *agent, struct tls_context **ret_tls, struct er
     return tls_client_new(&files, ret_tls, err);
 }
 
+/* Without TLS it is a controller that was started with --dev, and asks for its token. */
+static void token_find(const struct agent *agent, struct conn_target *target)
+{
+    const char *told = getenv("MUSTER_TOKEN"); /* NOLINT(concurrency-mt-unsafe): one thread */
+
+    if (local_token_of_url(agent->config.url, target->token, sizeof(target->token)) < 0 && told &&
+        strlen(told) < sizeof(target->token) && !strpbrk(told, "\r\n"))
+        (void)snprintf(target->token, sizeof(target->token), "%s", told);
+}
+
 void agent_dial(struct agent *agent)
 {
     const struct conn_events events = { on_open, on_frame, on_conn_closed, agent };
@@ -114,6 +128,10 @@ void agent_dial(struct agent *agent)
         agent->tls = NULL;
         r = tls_open(agent, &agent->tls, &err);
     }
+    if (r == 0 && !target.tls)
+        token_find(agent, &target);
+    if (agent->config.tls_name)
+        (void)snprintf(target.name, sizeof(target.name), "%s", agent->config.tls_name);
     if (r == 0)
         r = conn_dial(loop_uv(agent->set->loop), &target, target.tls ? agent->tls : NULL, &events, &agent->conn, &err);
     if (r < 0) {
@@ -134,33 +152,6 @@ void agent_send(struct agent *agent, json_t *frame)
     json_decref(frame);
 }
 
-/* Both are about the same task. */
-static bool same_task(const json_t *a, const json_t *b)
-{
-    static const char *const keys[] = { "job", "attempt", "rank" };
-
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (!json_object_get(a, keys[i]) || !json_equal(json_object_get(a, keys[i]), json_object_get(b, keys[i])))
-            return false;
-    return true;
-}
-
-/* What ended a moment after it began, before anybody was told that, says both at once: a job of a second in one report
- * is half the work of one in two, here and for the controller. */
-static void report_join(struct agent *agent, json_t *report)
-{
-    enum { PLAIN_KEYS = 8 }; /* t, seq, at, started and state of a task: nothing that only it would tell */
-    const json_t *last = journal_unwritten(&agent->journal);
-    const char *state = util_text(report, "state"), *before = last ? util_text(last, "state") : NULL;
-
-    if (!state || !before || strcmp(state, task_state_name(TASK_EXITED)) != 0 ||
-        strcmp(before, task_state_name(TASK_RUNNING)) != 0 || json_object_size(last) != PLAIN_KEYS ||
-        !json_object_get(last, "started") || !same_task(last, report) ||
-        json_object_set_new(report, "ran", json_true()) < 0)
-        return;
-    journal_take_back(&agent->journal);
-}
-
 void agent_report(struct agent *agent, json_t *report)
 {
     struct error err = { 0 };
@@ -172,8 +163,8 @@ void agent_report(struct agent *agent, json_t *report)
         (void)json_object_set_new(report, "at", json_integer(clock_real()));
     /* That it runs may be said together with how it ended, where that is a moment later: one write, one message. */
     state = util_text(report, "state");
-    patient = state && strcmp(state, task_state_name(TASK_RUNNING)) == 0 && !json_object_get(report, "ckpt");
-    report_join(agent, report);
+    patient = state && task_state_find(state) == TASK_RUNNING && !json_object_get(report, "ckpt");
+    journal_join(&agent->journal, report);
     if (journal_append(&agent->journal, report, &err) < 0)
         log_err("a report is lost", "node", agent->config.node, "why", err.text);
     if (patient && !agent->dirty) {
@@ -184,6 +175,11 @@ void agent_report(struct agent *agent, json_t *report)
     }
     agent->dirty = true;
     agent->set->dirty = true;
+}
+
+void agent_progress_now(struct agent *agent)
+{
+    agent->news = agent->dirty = agent->set->dirty = true;
 }
 
 static void on_flush_timer(void *arg)
@@ -200,6 +196,15 @@ static void on_sync_timer(void *arg)
     agent->trusting = false;
     if (journal_at_risk(&agent->journal))
         agent->unheard = agent->dirty = agent->set->dirty = true;
+}
+
+/* What changed of how far jobs are; the rest goes with the beat. */
+static void progress_send(struct agent *agent)
+{
+    json_t *rows = agent_progress(agent);
+
+    if (rows)
+        agent_send(agent, json_pack("{ss,so}", "t", "progress", "progress", rows));
 }
 
 /* What was appended in this turn is written once, then sent. The controller keeps it better than this machine's disk,
@@ -224,7 +229,9 @@ static void agent_flush(struct agent *agent)
             break;
         agent->sent = last;
     }
-    agent->dirty = agent->patient = agent->unheard = false;
+    if (agent->news && agent->welcome && agent->conn)
+        progress_send(agent);
+    agent->news = agent->dirty = agent->patient = agent->unheard = false;
     if (!agent->trusting && journal_at_risk(&agent->journal)) {
         agent->trusting = true;
         loop_timer_after(agent->sync_timer, TRUST);
@@ -243,30 +250,6 @@ static void on_turn(uv_prepare_t *handle)
             agent_flush(agents->list[i]);
             agents->dirty |= agents->list[i]->dirty;
         }
-}
-
-void agent_lease(struct agent *agent, usec_t sent)
-{
-    if (agent->lease > 0 && agent->lease_until && sent + agent->lease > *agent->lease_until)
-        *agent->lease_until = sent + agent->lease;
-    loop_timer_stop(agent->watch_timer);
-    if (agent->lease > 0 && agent->lease_until)
-        loop_timer_after(agent->watch_timer, *agent->lease_until - clock_boot() + USEC_MSEC);
-}
-
-/* The lease has run out: shepherds have seen it too; emulated tasks have none. */
-static void on_lease_end(void *arg)
-{
-    struct agent *agent = arg;
-
-    if (!agent->lease_until || clock_boot() < *agent->lease_until)
-        return;
-    log_warn("lease ran out, tasks are killed", "node", agent->config.node);
-    for (struct task *task = agent->tasks, *next; task; task = next) {
-        next = task->next;
-        if (task->emulated || task->waiting)
-            task_kill(task, "fence");
-    }
 }
 
 static void on_beat_timer(void *arg)
@@ -298,7 +281,11 @@ static void on_health_timer(void *arg)
     int dir;
 
     agent_health(agent);
+    if (lease_over(agent))
+        lease_end(agent); /* timers do not count the sleep of a machine, a lease does */
+    tasks_enforce(agent);
     gpu_runtime_turn(agent);
+    gpu_steps_look(agent);
     if (clock_boot() < agent->spool_next)
         return;
     agent->spool_next = clock_boot() + SPOOL_EVERY;
@@ -321,7 +308,7 @@ static int timers_open(struct agent *agent)
     if (r == 0)
         r = loop_timer_new(loop, on_dial_timer, agent, &agent->dial_timer);
     if (r == 0)
-        r = loop_timer_new(loop, on_lease_end, agent, &agent->watch_timer);
+        r = loop_timer_new(loop, lease_end, agent, &agent->watch_timer);
     if (r == 0)
         r = loop_timer_new(loop, on_health_timer, agent, &agent->health_timer);
     if (r == 0)
@@ -353,6 +340,7 @@ static void agent_free(struct agent *agent)
     loop_timer_free(agent->health_timer);
     loop_timer_free(agent->ask_timer);
     journal_close(&agent->journal);
+    gpu_steps_close(agent);
     gpu_runtime_close(agent);
     gpus_close(agent->gpus);
     tls_context_free(agent->tls);
@@ -363,6 +351,12 @@ static void agent_free(struct agent *agent)
             place_leave(agent);
         close(agent->dir);
     }
+    if (agent->tmp_dir >= 0)
+        close(agent->tmp_dir);
+    if (agent->tmp_other >= 0)
+        close(agent->tmp_other);
+    if (agent->tasks_dir >= 0)
+        close(agent->tasks_dir);
     if (agent->lock >= 0)
         close(agent->lock);
     mem_free(agent->cpus);
@@ -378,7 +372,7 @@ int agents_add(struct agents *agents, const struct agent_config *config, struct 
 
     if (r == 0) {
         agent->set = agents;
-        agent->dir = agent->lock = agent->journal.fd = -1;
+        agent->dir = agent->lock = agent->journal.fd = agent->tasks_dir = agent->tmp_dir = agent->tmp_other = -1;
         r = agent_configure(agent, config);
     }
     if (r < 0) {
@@ -399,6 +393,7 @@ int agents_add(struct agents *agents, const struct agent_config *config, struct 
     gpu_runtime_open(agent);
     agents->list[agents->count++] = agent;
     tasks_recover(agent);
+    lease_begin(agent);
     agent_dial(agent);
     return 0;
 }

@@ -9,8 +9,9 @@
 
 #include "agent/gpu_runtime.h"
 #include "io/file.h"
-#include "wire/size.h"
-#include "wire/yaml_doc.h"
+#include "wire/text/duration.h"
+#include "wire/text/size.h"
+#include "wire/text/yaml_doc.h"
 
 #define PATH_USUAL "/etc/muster/agent.yaml"
 
@@ -19,14 +20,19 @@ enum {
     K_NODE,
     K_STATE,
     K_ADDRESS,
+    K_TLS_NAME,
     K_LABELS,
     K_CGROUP,
     K_PRIVATE_TMP,
     K_ALLOW_ROOT,
+    K_LEAST_UID,
     K_LOG_MAX,
     K_OUTPUT_MAX,
     K_REBOOT,
     K_GPU_RUNTIME,
+    K_NO_NEW_PRIVS,
+    K_START_LIMIT,
+    K_EMULATED_GPUS,
     K_COUNT
 };
 
@@ -105,6 +111,23 @@ static int size_take(struct yaml_doc *doc, const struct yaml_key *key, uint64_t 
     return 0;
 }
 
+static int span_take(struct yaml_doc *doc, const struct yaml_key *key, usec_t *value, struct error *err)
+{
+    const char *text;
+    usec_t span;
+    int r;
+
+    if (!key->value)
+        return 0;
+    r = yaml_name(doc, key->value, key->name, &text, err);
+    if (r < 0)
+        return r;
+    if (duration_parse(text, strlen(text), &span) < 0 || span < USEC_SEC || span > USEC_DAY)
+        return yaml_fail(doc, key->value, err, "%s: expected a span of time from 1s to 1d", key->name);
+    *value = span;
+    return 0;
+}
+
 static int labels_take(struct yaml_doc *doc, const struct yaml_key *key, struct place *place, const char **value,
                        struct error *err)
 {
@@ -138,16 +161,22 @@ static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_
                                       [K_NODE] = { .name = "node" },
                                       [K_STATE] = { .name = "state" },
                                       [K_ADDRESS] = { .name = "address" },
+                                      [K_TLS_NAME] = { .name = "tls_name" },
                                       [K_LABELS] = { .name = "labels" },
                                       [K_CGROUP] = { .name = "cgroup" },
                                       [K_PRIVATE_TMP] = { .name = "private_tmp" },
                                       [K_ALLOW_ROOT] = { .name = "allow_root" },
+                                      [K_LEAST_UID] = { .name = "least_uid" },
                                       [K_LOG_MAX] = { .name = "log_max" },
                                       [K_OUTPUT_MAX] = { .name = "output_max" },
                                       [K_REBOOT] = { .name = "reboot" },
-                                      [K_GPU_RUNTIME] = { .name = "gpu_runtime" } };
+                                      [K_GPU_RUNTIME] = { .name = "gpu_runtime" },
+                                      [K_START_LIMIT] = { .name = "start_limit" },
+                                      [K_NO_NEW_PRIVS] = { .name = "no_new_privs" },
+                                      [K_EMULATED_GPUS] = { .name = "emulated_gpus" } };
     struct place place = { .file = file };
-    int root = config->allow_root, r = yaml_keys(doc, yaml_top(doc), keys, K_COUNT, err);
+    int root = config->allow_root, no_new_privs = !config->allow_new_privs;
+    int r = yaml_keys(doc, yaml_top(doc), keys, K_COUNT, err);
 
     if (r == 0)
         r = text_take(doc, &keys[K_URL], &place, &config->url, err);
@@ -157,6 +186,8 @@ static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_
         r = text_take(doc, &keys[K_STATE], &place, &config->state, err);
     if (r == 0)
         r = text_take(doc, &keys[K_ADDRESS], &place, &config->address, err);
+    if (r == 0)
+        r = text_take(doc, &keys[K_TLS_NAME], &place, &config->tls_name, err);
     if (r == 0)
         r = labels_take(doc, &keys[K_LABELS], &place, &config->labels, err);
     if (r == 0)
@@ -173,7 +204,18 @@ static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_
         r = text_take(doc, &keys[K_REBOOT], &place, &config->reboot, err);
     if (r == 0 && config->gpu_runtime < 0)
         r = word_take(doc, &keys[K_GPU_RUNTIME], gpu_runtime_find, &config->gpu_runtime, err);
+    if (r == 0)
+        r = span_take(doc, &keys[K_START_LIMIT], &config->start_limit, err);
+    if (r == 0)
+        r = word_take(doc, &keys[K_NO_NEW_PRIVS], flag_find, &no_new_privs, err);
+    /* A flag of the command line wins, and with it the defaults of a node that is only emulated. */
+    config->real_defaults = keys[K_EMULATED_GPUS].value && !config->fake;
+    if (r == 0)
+        r = text_take(doc, &keys[K_EMULATED_GPUS], &place, &config->fake, err);
+    if (r == 0 && keys[K_LEAST_UID].value)
+        r = yaml_i64(doc, keys[K_LEAST_UID].value, 0, INT32_MAX, &config->least_uid, err);
     config->allow_root = root;
+    config->allow_new_privs = !no_new_privs;
     return r;
 }
 

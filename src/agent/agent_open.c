@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/util.h"
 #include "base/alloc.h"
+#include "io/beneath.h"
 #include "io/log.h"
 
 static int lease_open(struct agent *agent, struct error *err)
@@ -53,6 +55,33 @@ static int state_lock(struct agent *agent, struct error *err)
     return 0;
 }
 
+static bool private_tmp_wanted(const struct agent *agent)
+{
+    bool emulated = agent->config.fake && !agent->config.real_defaults;
+
+    return geteuid() == 0 && (agent->config.private_tmp > 0 || (agent->config.private_tmp < 0 && !emulated));
+}
+
+const char *agent_tmp_name(const struct agent *agent)
+{
+    return agent->private_tmp ? "private" : "tmp";
+}
+
+/* Where each task has its own /tmp its folder is reached there: others may not enter on the way to it. */
+static int folders_open(struct agent *agent)
+{
+    int r = beneath_dir_ensure(agent->dir, "logs", 0700);
+
+    if (r < 0)
+        return r;
+    agent->private_tmp = private_tmp_wanted(agent);
+    agent->tmp_dir = beneath_dir_make(agent->dir, agent_tmp_name(agent), 0711);
+    agent->tmp_other = beneath_open(agent->dir, agent->private_tmp ? "tmp" : "private", O_RDONLY | O_DIRECTORY, 0);
+    if (agent->tmp_dir < 0)
+        return agent->tmp_dir;
+    return agent->private_tmp && fchmod(agent->tmp_dir, 0700) < 0 ? -errno : 0;
+}
+
 static int dirs_open(struct agent *agent, struct error *err)
 {
     char path[PATH_MAX];
@@ -72,8 +101,9 @@ static int dirs_open(struct agent *agent, struct error *err)
     agent->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (agent->dir < 0)
         return error_set(err, -errno, "%s: %s", path, strerror(errno));
-    if (util_dir_make(agent->dir, "tmp", 0711) < 0 || util_dir_make(agent->dir, "logs", 0700) < 0)
-        return error_set(err, -errno, "%s: %s", path, strerror(errno));
+    r = folders_open(agent);
+    if (r < 0)
+        return error_set(err, r, "%s/logs or %s/%s: %s", path, path, agent_tmp_name(agent), strerror(-r));
     r = state_lock(agent, err);
     if (r < 0)
         return r;
@@ -87,6 +117,24 @@ static void boot_read(struct agent *agent)
 
     if (util_file_get(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &text, NULL) == 0)
         (void)snprintf(agent->boot, sizeof(agent->boot), "%.36s", text.data);
+}
+
+/* The number of the board, which a copy of its disk does not have. Root may read it; a virtual machine has one too. */
+static void machine_read(struct agent *agent)
+{
+    CLEANUP_BYTES struct bytes text = { 0 };
+
+    if (util_file_get(AT_FDCWD, "/sys/class/dmi/id/product_uuid", 64, &text, NULL) == 0 && text.data)
+        (void)snprintf(agent->machine, sizeof(agent->machine), "%.*s", (int)strcspn(text.data, " \n"), text.data);
+}
+
+static void instance_draw(struct agent *agent)
+{
+    uint64_t words[2] = { 0 };
+
+    (void)!getrandom(words, sizeof(words), 0);
+    (void)snprintf(agent->instance, sizeof(agent->instance), "%016llx%016llx", (unsigned long long)words[0],
+                   (unsigned long long)words[1]);
 }
 
 static int gpus_find(struct agent *agent, struct error *err)
@@ -135,10 +183,9 @@ void agent_groups(struct agent *agent)
 /* One block holds all texts of the configuration. */
 int agent_configure(struct agent *agent, const struct agent_config *config)
 {
-    const char **texts[] = {
-        &agent->config.url,     &agent->config.node,   &agent->config.state,  &agent->config.fake,
-        &agent->config.address, &agent->config.labels, &agent->config.cgroup, &agent->config.reboot
-    };
+    const char **texts[] = { &agent->config.url,    &agent->config.node,    &agent->config.state,
+                             &agent->config.fake,   &agent->config.address, &agent->config.labels,
+                             &agent->config.cgroup, &agent->config.reboot,  &agent->config.tls_name };
     size_t size = 0;
     char *at;
 
@@ -168,8 +215,13 @@ int agent_open(struct agent *agent, struct error *err)
     if (r == 0)
         r = lease_open(agent, err);
     boot_read(agent);
+    machine_read(agent);
+    instance_draw(agent);
     if (r == 0)
         r = journal_open(&agent->journal, agent->dir, agent->config.durable ? agent->boot : NULL, err);
+    if (r == 0 && agent->journal.damaged)
+        log_err("the journal of reports was damaged; it is kept as journal.damaged, and tasks are reported anew",
+                "node", agent->config.node, "lines", LOG_I64((int64_t)agent->journal.damaged));
     if (r == 0)
         r = gpus_find(agent, err);
     return r;

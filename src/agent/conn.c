@@ -16,10 +16,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "wire/agent_msg.h"
-#include "wire/http1.h"
-#include "wire/json_quick.h"
-#include "wire/json_read.h"
+#include "io/local_token.h"
+#include "wire/agent/agent_msg.h"
+#include "wire/http/http1.h"
+#include "wire/text/json_quick.h"
+#include "wire/text/json_read.h"
 
 enum { READ_BYTES = 65536, DIAL_MS = 15000, QUEUE_MAX = 64 << 20 };
 
@@ -184,10 +185,13 @@ static int plain_write(struct conn *conn, const char *data, size_t size)
 
 static int upgrade_ask(struct conn *conn)
 {
-    char text[512];
+    const char *token = conn->target.token;
+    char text[768];
     int n = snprintf(text, sizeof(text),
-                     "GET /agent/v1 HTTP/1.1\r\nHost: %s:%s\r\nConnection: Upgrade\r\nUpgrade: muster-agent\r\n\r\n",
-                     conn->target.host, conn->target.port);
+                     "GET /agent/v1 HTTP/1.1\r\nHost: %s:%s\r\nConnection: Upgrade\r\nUpgrade: muster-agent\r\n"
+                     "%s%s%s\r\n",
+                     conn->target.host, conn->target.port, *token ? "Authorization: Bearer " : "", token,
+                     *token ? "\r\n" : "");
 
     conn->asked = true;
     return plain_write(conn, text, (size_t)n);
@@ -292,6 +296,12 @@ static void on_connect(uv_connect_t *connect, int status)
     struct conn *conn = connect->data;
     int r = status;
 
+    /* Another process that takes the port when the controller has gone would give us orders. */
+    if (r == 0 && !conn->session && !local_port_ours((unsigned int)strtoul(conn->target.port, NULL, 10))) {
+        conn_fail(conn, -EPERM,
+                  "another user listens at this port, or nobody any more; https:// is for controllers of others");
+        return;
+    }
     if (r == 0)
         r = uv_tcp_nodelay(&conn->tcp, 1);
     if (r == 0)
@@ -350,7 +360,7 @@ int conn_dial(uv_loop_t *loop, const struct conn_target *target, struct tls_cont
     frame_reader_init(&conn->frames, FRAME_BYTES_MAX);
     r = http_reader_new(HTTP_RESPONSES, &limits, &conn->http);
     if (r == 0 && tls)
-        r = tls_session_new(tls, "", &conn->session, err);
+        r = tls_session_new(tls, target->name[0] ? target->name : target->host, &conn->session, err);
     if (r < 0) {
         http_reader_free(conn->http);
         mem_free(conn);

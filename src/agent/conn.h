@@ -19,6 +19,8 @@ struct conn_events {
 struct conn_target {
     char host[256];
     char port[8];
+    char name[256];  /* what its certificate must be for; "": the host */
+    char token[128]; /* said where there is no certificate; "": none */
     bool tls;
 };
 

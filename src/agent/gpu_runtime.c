@@ -17,6 +17,7 @@
 #include "agent/agent.h"
 #include "agent/util.h"
 #include "base/alloc.h"
+#include "gpurt/grant.h"
 #include "gpurt/preload.h"
 #include "gpurt/tool.h"
 #include "io/log.h"
@@ -116,6 +117,36 @@ bool gpu_runtime_for(const struct agent *agent, const struct launch *launch)
 {
     return agent->runtime && launch_here(launch)->gpu_count > 0 &&
            (agent->config.gpu_runtime == GPU_RUNTIME_ALL || launch->runtime);
+}
+
+/* The same as the variables of the task say (task_environ.c), where no program can change it. */
+void gpu_runtime_grant(const struct task *task)
+{
+    const struct agent *agent = task->agent;
+    const struct launch *l = &task->launch;
+    bool part = l->spec.gpu_share > 0 && l->spec.gpu_share < MGPU_ONE;
+    struct grant grant = { .role = part               ? GRANT_NONE
+                                   : l->opportunistic ? GRANT_OPPORTUNISTIC
+                                                      : GRANT_GUARANTEED,
+                           .share = part ? (uint32_t)l->spec.gpu_share : 0,
+                           .memory = l->opportunistic && l->limit_mib > 0 ? (uint64_t)l->limit_mib << 20 : 0 };
+    uint32_t mib = agent->gpus->memory_mib;
+    char cgroup[CGROUP_PATH_MAX];
+    int r;
+
+    if (part && mib && !grant.memory)
+        grant.memory = (uint64_t)muldiv_floor((int64_t)mib << 20, l->spec.gpu_share, MGPU_ONE);
+    (void)snprintf(grant.job, sizeof(grant.job), "%lld", (long long)l->id.job);
+    task_cgroup(task, cgroup, sizeof(cgroup));
+    r = grant_put(agent->runtime->run_dir, task->name, cgroup, &grant);
+    if (r < 0)
+        log_warn("the node side is not told of a task", "task", task->name, "why", strerror(-r));
+}
+
+void gpu_runtime_ungrant(const struct task *task)
+{
+    if (task->agent->runtime)
+        grant_drop(task->agent->runtime->run_dir, task->name);
 }
 
 struct gpu_runtime_paths gpu_runtime_paths(const struct agent *agent)

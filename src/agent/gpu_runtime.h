@@ -37,9 +37,17 @@ void gpu_runtime_close(struct agent *agent);
 /* Is such a task to have it here? */
 bool gpu_runtime_for(const struct agent *agent, const struct launch *launch);
 
+/* What the task may have of its GPUs, for the node side to find by its control group; taken back when it is removed. */
+void gpu_runtime_grant(const struct task *task);
+void gpu_runtime_ungrant(const struct task *task);
+
 /* The node side is started unless one answers. Does not wait for it. */
 void gpu_runtime_start(struct agent *agent);
 void gpu_runtime_turn(struct agent *agent); /* now and then: while tasks have it, one is there */
+
+/* gpu_steps.c: mini-batches that it has counted, to the tasks whose they are; what is under way is given up. */
+void gpu_steps_look(struct agent *agent);
+void gpu_steps_close(struct agent *agent);
 
 /* What a task is given: paths, the same inside a container. `python` may be "". */
 struct gpu_runtime_paths {

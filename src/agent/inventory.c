@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/container.h"
-#include "agent/procs.h"
+#include "agent/lease.h"
+#include "agent/task/container.h"
+#include "agent/task/procs.h"
+#include "agent/task/task_enforce.h"
 #include "agent/util.h"
 #include "io/log.h"
 #include "model/measure.h"
@@ -101,9 +103,11 @@ json_t *agent_hello(struct agent *agent)
         (void)snprintf(address, sizeof(address), "%s", agent->config.address);
     else if (agent->conn)
         (void)conn_local(agent->conn, address, sizeof(address));
-    return json_pack("{ss,si,ss,ss,ss,ss,ss,so,so,sI}", "t", "hello", "v", 1, "node", agent->config.node, "agent",
-                     agent->journal.id, "boot", agent->boot, "address", address, "version", MUSTER_VERSION, "inventory",
-                     inventory_of(agent), "tasks", task_list(agent), "seq", (json_int_t)agent->journal.written);
+    return json_pack("{ss,si,ss,ss,ss,ss,ss,so,so,sI,sI,ss,ss}", "t", "hello", "v", AGENT_PROTOCOL, "node",
+                     agent->config.node, "agent", agent->journal.id, "boot", agent->boot, "address", address, "version",
+                     MUSTER_VERSION, "inventory", inventory_of(agent), "tasks", task_list(agent), "seq",
+                     (json_int_t)agent->journal.written, "lease_ms", (json_int_t)lease_left(agent), "instance",
+                     agent->instance, "machine", agent->machine);
 }
 
 /* Is this process of one of our tasks? By the mark in its environment. */
@@ -162,11 +166,11 @@ static void sample_charge(const struct agent *agent, uint32_t index, const struc
     }
 }
 
-static bool alone(const struct agent *agent, const struct task *task)
+bool task_alone(const struct task *task)
 {
     const struct launch_node *here = launch_here(&task->launch);
 
-    for (const struct task *other = agent->tasks; other; other = other->next) {
+    for (const struct task *other = task->agent->tasks; other; other = other->next) {
         const struct launch_node *there =
             other != task && other->holding && other->launch.order ? launch_here(&other->launch) : NULL;
 
@@ -178,13 +182,16 @@ static bool alone(const struct agent *agent, const struct task *task)
     return true;
 }
 
+#define USE_SPAN (11 * USEC_SEC)
+
 /* How much of its GPUs a job uses, over the last ten seconds: told by its first rank, when it has changed by two
- * percent or more. A card does not tell whose work it did, so only while the job has it to itself. */
+ * percent or more. A card does not tell whose work it did: of one that shares its GPUs task_use_beside() knows. */
 static void use_tell(struct agent *agent, struct task *task, usec_t now)
 {
     int32_t mean = ring_mean(&task->use, now, 10), away;
 
-    if (task->use.count < 10 || mean < 0)
+    /* Not before it has run for those seconds: then it tells nothing of where the job was before. */
+    if (task->use.count < 10 || mean < 0 || now < task->started + USE_SPAN)
         return;
     away = mean > task->use_told ? mean - task->use_told : task->use_told - mean;
     if (task->use_told >= 0 && away < 200)
@@ -223,17 +230,24 @@ static void uses_tell(struct agent *agent, const struct gpu_sample *samples, uin
         const struct launch_node *here =
             task->holding && task->state == TASK_RUNNING && task->launch.order ? launch_here(&task->launch) : NULL;
         uint32_t util = 0, memory = 0;
+        bool alone;
 
-        if (!here || !(task->launch.tell_use || task->launch.tell_idle) || task->id.rank != 0 || here->gpu_count == 0 ||
-            !alone(agent, task))
+        if (!here || here->gpu_count == 0)
             continue;
         for (uint32_t i = 0; i < here->gpu_count && here->gpus[i] < count; i++) {
             util += samples[here->gpus[i]].util;
             memory = samples[here->gpus[i]].memory_mib > memory ? samples[here->gpus[i]].memory_mib : memory;
         }
-        if (task->launch.tell_idle)
+        task->progress.util = (uint8_t)(util / here->gpu_count);
+        task->progress.memory = memory;
+        if (!(task->launch.tell_use || task->launch.tell_idle) || task->id.rank != 0)
+            continue;
+        alone = task_alone(task);
+        if (alone)
+            task_use_alone(task);
+        if (task->launch.tell_idle && alone)
             idle_tell(agent, task, util / here->gpu_count, memory);
-        if (!task->launch.tell_use)
+        if (!task->launch.tell_use || (!alone && !task_use_beside(task, &util, &memory)))
             continue;
         if (task->use.count == 0)
             task->use_told = -1;
@@ -368,7 +382,7 @@ static void task_busy(struct task *task, int64_t cpu)
 
 json_t *agent_beat(struct agent *agent)
 {
-    json_t *gpus = json_array(), *tasks = json_array();
+    json_t *gpus = json_array(), *tasks = json_array(), *beat, *stuck, *progress;
     struct gpu_sample samples[AGENT_GPUS_MAX];
     double load[1] = { 0 };
 
@@ -389,8 +403,16 @@ json_t *agent_beat(struct agent *agent)
         (void)json_array_append_new(gpus, sample_of(agent, i, &samples[i]));
     uses_tell(agent, samples, agent->gpus->count);
     (void)getloadavg(load, 1);
-    return json_pack("{ss,sI,sI,sf,so,so}", "t", "beat", "n", (json_int_t)agent->beat_n, "at", (json_int_t)clock_real(),
-                     "load", load[0], "gpus", gpus, "tasks", tasks);
+    beat =
+        json_pack("{ss,sI,sI,sf,so,so,sI}", "t", "beat", "n", (json_int_t)agent->beat_n, "at", (json_int_t)clock_real(),
+                  "load", load[0], "gpus", gpus, "tasks", tasks, "lease_ms", (json_int_t)(agent->lease / USEC_MSEC));
+    stuck = tasks_stuck(agent);
+    if (stuck)
+        (void)json_object_set_new(beat, "stuck", stuck);
+    progress = agent_progress(agent);
+    if (progress)
+        (void)json_object_set_new(beat, "progress", progress);
+    return beat;
 }
 
 /* What was told outlives the agent, so that the next one knows what has to be taken back. */

@@ -14,6 +14,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,9 +26,9 @@
 #include "agent/util.h"
 #include "base/alloc.h"
 #include "io/pki.h"
-#include "wire/http1.h"
-#include "wire/json_quick.h"
-#include "wire/json_read.h"
+#include "wire/http/http1.h"
+#include "wire/text/json_quick.h"
+#include "wire/text/json_read.h"
 
 enum { WAIT_S = 20, ANSWER_MAX = 1 << 20 };
 
@@ -105,6 +106,18 @@ static int chain_check(SSL *ssl, const char *fingerprint, struct error *err)
     return good ? 0 : error_set(err, -EACCES, "the controller there is not the one that this token is of");
 }
 
+/* And it must be that of the host that was called. */
+static int host_check(SSL *ssl, const char *host, struct error *err)
+{
+    X509 *cert = SSL_get0_peer_certificate(ssl);
+
+    if (cert && (X509_check_ip_asc(cert, host, 0) == 1 || X509_check_host(cert, host, 0, 0, NULL) == 1))
+        return 0;
+    return error_set(
+        err, -EACCES,
+        "the controller's certificate is not for %s: call it by a name that `musterd init --hosts` was told", host);
+}
+
 static int talk_open(const char *url, const char *fingerprint, struct talk *talk, struct error *err)
 {
     struct conn_target target;
@@ -123,7 +136,8 @@ static int talk_open(const char *url, const char *fingerprint, struct talk *talk
         return error_set(err, -ENOMEM, "TLS: no memory");
     if (SSL_connect(talk->ssl) != 1)
         return error_set(err, -EPROTO, "%s: the TLS handshake failed", url);
-    return chain_check(talk->ssl, fingerprint, err);
+    r = chain_check(talk->ssl, fingerprint, err);
+    return r == 0 ? host_check(talk->ssl, target.host, err) : r;
 }
 
 static int ask(struct talk *talk, const char *secret, const char *body, json_t **ret_answer, struct error *err)

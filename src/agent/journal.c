@@ -9,13 +9,22 @@
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "agent/util.h"
 #include "base/alloc.h"
-#include "wire/json_quick.h"
-#include "wire/json_read.h"
+#include "wire/agent/agent_msg.h"
+#include "wire/text/json_quick.h"
+#include "wire/text/json_read.h"
 
-enum { FILE_MAX = 256 << 20, REWRITE_AT = 1 << 20, REWRITE_BUSY_AT = 32 << 20, AHEAD = 65536 };
+enum {
+    VERSION = 2,
+    SUM_CHARS = 8,
+    FILE_MAX = 256 << 20,
+    REWRITE_AT = 1 << 20,
+    REWRITE_BUSY_AT = 32 << 20,
+    AHEAD = 65536
+};
 
 static int id_make(char *id)
 {
@@ -28,12 +37,20 @@ static int id_make(char *id)
     return 0;
 }
 
+static void sum_write(char *sum, const char *text, size_t size)
+{
+    (void)snprintf(sum, SUM_CHARS + 1, "%08lx", (unsigned long)crc32_z(0, (const Bytef *)text, size));
+}
+
 static int line_put(struct buf *out, json_t *json)
 {
-    char *text = json_text(json, NULL);
+    char *text = json_text(json, NULL), sum[SUM_CHARS + 1];
 
     if (!text)
         return -ENOMEM;
+    sum_write(sum, text, strlen(text));
+    buf_text(out, sum);
+    buf_char(out, ' ');
     buf_text(out, text);
     buf_char(out, '\n');
     mem_free(text);
@@ -44,9 +61,9 @@ static int line_put(struct buf *out, json_t *json)
 static int rewrite(struct journal *j)
 {
     CLEANUP_BUF struct buf out = BUF_INIT(FILE_MAX);
-    json_t *head =
-        json_pack("{ss,sI,sI,ss}", "agent", j->id, "base", (json_int_t)(j->count ? j->entries[0].seq - 1 : j->last),
-                  "given", (json_int_t)j->last, "boot", j->boot);
+    json_t *head = json_pack("{si,ss,sI,sI,ss}", "v", VERSION, "agent", j->id, "base",
+                             (json_int_t)(j->count ? j->entries[0].seq - 1 : j->last), "given", (json_int_t)j->last,
+                             "boot", j->boot);
     int r = head ? line_put(&out, head) : -ENOMEM, fd;
 
     json_decref(head);
@@ -107,24 +124,47 @@ static int entry_add(struct journal *j, uint64_t seq, json_t *report)
     return 0;
 }
 
-/* 0 when the line was taken; else it and all behind it are not to be believed. */
-static int line_take(struct journal *j, const char *line, size_t size, bool first)
+static int head_take(struct journal *j, const json_t *json)
 {
+    const char *id = util_text(json, "agent"), *boot = util_text(json, "boot");
+
+    if (!id || strlen(id) >= JOURNAL_ID_MAX)
+        return -EBADMSG;
+    if (util_i64(json, "v", 1) > VERSION)
+        return -EPROTONOSUPPORT;
+    (void)snprintf(j->id, sizeof(j->id), "%s", id);
+    (void)snprintf(j->boot, sizeof(j->boot), "%s", boot ? boot : "");
+    j->last = (uint64_t)util_i64(json, "base", 0);
+    j->given = (uint64_t)util_i64(json, "given", 0);
+    return 0;
+}
+
+/* The line without its sum; NULL: it is damaged. Those of the former version have none. */
+static const char *line_open(const char *line, size_t *size, bool sums)
+{
+    char sum[SUM_CHARS + 1];
+
+    if (!sums)
+        return line;
+    if (*size <= SUM_CHARS + 1 || line[SUM_CHARS] != ' ')
+        return NULL;
+    *size -= SUM_CHARS + 1;
+    sum_write(sum, line + SUM_CHARS + 1, *size);
+    return memcmp(sum, line, SUM_CHARS) == 0 ? line + SUM_CHARS + 1 : NULL;
+}
+
+/* -EBADMSG: the line is not to be believed. */
+static int line_take(struct journal *j, const char *line, size_t size, bool sums, bool first)
+{
+    const char *text = line_open(line, &size, sums);
     json_t *json = NULL;
     int64_t seq;
-    int r = json_read("journal", line, size, &json, NULL);
+    int r = text ? json_read("journal", text, size, &json, NULL) : -EBADMSG;
 
     if (r < 0)
         return r;
     if (first) {
-        const char *id = util_text(json, "agent");
-
-        r = id && strlen(id) < JOURNAL_ID_MAX ? 0 : -EBADMSG;
-        if (r == 0)
-            (void)snprintf(j->id, sizeof(j->id), "%s", id);
-        j->last = (uint64_t)util_i64(json, "base", 0);
-        j->given = (uint64_t)util_i64(json, "given", 0);
-        (void)snprintf(j->boot, sizeof(j->boot), "%s", util_text(json, "boot") ? util_text(json, "boot") : "");
+        r = head_take(j, json);
         json_decref(json);
         return r;
     }
@@ -137,24 +177,42 @@ static int line_take(struct journal *j, const char *line, size_t size, bool firs
     return r;
 }
 
+/* What cannot be read is left out, and what is behind it read again. */
+static int lines_take(struct journal *j, const struct bytes *text)
+{
+    bool first = true, sums = text->size && text->data[0] != '{';
+    int r;
+
+    for (char *line = text->data, *end; line && (end = memchr(line, '\n', text->size - (size_t)(line - text->data)));
+         line = end + 1) {
+        r = line_take(j, line, (size_t)(end - line), sums, first);
+        if (r < 0 && r != -EBADMSG)
+            return r;
+        j->damaged += r < 0;
+        if (first && r < 0)
+            break; /* nobody knows whose they are: another incarnation */
+        first = false;
+    }
+    if (first)
+        j->id[0] = '\0';
+    return 0;
+}
+
 static int journal_load(struct journal *j, struct error *err)
 {
     CLEANUP_BYTES struct bytes text = { 0 };
-    bool first = true;
     int r = util_file_get(j->dir, "journal", FILE_MAX, &text, err);
 
     if (r == -ENOENT)
         return 0;
+    if (r == 0)
+        r = lines_take(j, &text);
+    if (r == -EPROTONOSUPPORT)
+        return error_set(err, r, "journal of reports: a later version wrote it");
     if (r < 0)
         return error_prefix(err, r, "journal of reports");
-    for (char *line = text.data, *end; line && (end = memchr(line, '\n', text.size - (size_t)(line - text.data)));
-         line = end + 1) {
-        if (line_take(j, line, (size_t)(end - line), first) < 0)
-            break;
-        first = false;
-    }
-    if (first)
-        j->id[0] = '\0'; /* not even its head: another incarnation */
+    if (j->damaged) /* kept, for whoever wants to know */
+        (void)util_file_put(j->dir, "journal.damaged", text.data, text.size, false);
     return 0;
 }
 
@@ -165,8 +223,8 @@ int journal_open(struct journal *journal, int dir, const char *boot, struct erro
 
     if (j.last < j.given)
         j.last = j.given;
-    if (r == 0 && j.id[0] && boot && strcmp(boot, j.boot) != 0)
-        j.last += JOURNAL_SKIP; /* what the disk may have lost was sent with these */
+    if (r == 0 && j.id[0])
+        j.last += JOURNAL_SKIP; /* what the disk may have lost, or was cut off, was sent with these */
     (void)snprintf(j.boot, sizeof(j.boot), "%s", boot ? boot : "");
     if (r == 0 && !j.id[0])
         r = id_make(j.id);
@@ -174,7 +232,7 @@ int journal_open(struct journal *journal, int dir, const char *boot, struct erro
         r = rewrite(&j);
     if (r < 0) {
         journal_close(&j);
-        return error_set(err, r, "journal of reports: %s", strerror(-r));
+        return r == -EPROTONOSUPPORT ? r : error_set(err, r, "journal of reports: %s", strerror(-r));
     }
     *journal = j;
     return 0;
@@ -216,6 +274,40 @@ void journal_take_back(struct journal *journal)
     assert(journal_unwritten(journal));
     json_decref(journal->entries[--journal->count].report);
     journal->last--;
+}
+
+/* Both are about the same task. */
+static bool same_task(const json_t *a, const json_t *b)
+{
+    static const char *const keys[] = { "job", "attempt", "rank" };
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (!json_object_get(a, keys[i]) || !json_equal(json_object_get(a, keys[i]), json_object_get(b, keys[i])))
+            return false;
+    return true;
+}
+
+static bool is_state(const json_t *report, enum task_state state)
+{
+    const char *name = util_text(report, "state");
+
+    return name && strcmp(name, task_state_name(state)) == 0;
+}
+
+void journal_join(struct journal *journal, json_t *report)
+{
+    enum { PLAIN_KEYS = 8 }; /* t, seq, at, started, state, job, attempt, rank: nothing that only it would tell */
+    const json_t *last = journal_unwritten(journal);
+    json_t *started = json_object_get(last, "started");
+
+    if (!last || !started || json_object_size(last) != PLAIN_KEYS || !is_state(last, TASK_RUNNING) ||
+        !is_state(report, TASK_EXITED) || !same_task(last, report))
+        return;
+    if (!json_object_get(report, "started") && json_object_set(report, "started", started) < 0)
+        return;
+    if (json_object_set_new(report, "ran", json_true()) < 0)
+        return;
+    journal_take_back(journal);
 }
 
 static int lines_write(struct journal *journal)

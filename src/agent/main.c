@@ -14,11 +14,13 @@
 #include "agent/embed.h"
 #include "agent/gpu_runtime.h"
 #include "agent/join.h"
+#include "base/buf.h"
+#include "io/file.h"
 #include "io/log.h"
 
 static const char usage_text[] =
     "usage: muster-agent [--url URL] [--node NAME] [--state DIR] [FLAGS]\n"
-    "       muster-agent join URL TOKEN [--node NAME] [--state DIR]\n"
+    "       muster-agent join URL TOKEN|--token-file FILE [--node NAME] [--state DIR]\n"
     "\n"
     "Runs the jobs of one node and keeps a connection to the controller at URL.\n"
     "\n"
@@ -26,6 +28,7 @@ static const char usage_text[] =
     "  --node NAME         name of this node (default: the host's name)\n"
     "  --state DIR         journal, tasks, output, certificate (default: /var/lib/muster-agent)\n"
     "  --config FILE       /etc/muster/agent.yaml unless told; flags win\n"
+    "  --token-file FILE   of join: where the token is; - is standard input, and no list of processes shows it\n"
     "  --address HOST      how other nodes reach this one (default: of the connection)\n"
     "  --label K=V         a label of the node; may be repeated\n"
     "  --fake COUNT:TYPE   emulated GPUs, such as 8:H100\n"
@@ -34,6 +37,7 @@ static const char usage_text[] =
     "  --gpu-runtime WHICH shared, all or off: which jobs on GPUs run under the GPU runtime (default: shared)\n"
     "  --log-max BYTES     output kept of a task and stream (default: 64 MiB)\n"
     "  --allow-root        run tasks of root\n"
+    "  --bare-images       with --fake: jobs that name an image run without it, and are told\n"
     "  --reboot COMMAND    what `muster node reboot` runs here (default: systemctl reboot, as root with real GPUs)\n"
     "  --no-sync           reports are not forced to the disk before they are sent\n"
     "  --log-level LEVEL   err warn info debug\n"
@@ -53,9 +57,11 @@ enum {
     O_RUNTIME,
     O_LOGMAX,
     O_ROOT,
+    O_BARE,
     O_NOSYNC,
     O_REBOOT,
     O_LEVEL,
+    O_TOKEN,
     O_VERSION
 };
 
@@ -72,18 +78,22 @@ static const struct option options[] = {
     { "gpu-runtime", required_argument, NULL, O_RUNTIME },
     { "log-max", required_argument, NULL, O_LOGMAX },
     { "allow-root", no_argument, NULL, O_ROOT },
+    { "bare-images", no_argument, NULL, O_BARE },
     { "no-sync", no_argument, NULL, O_NOSYNC },
     { "log-level", required_argument, NULL, O_LEVEL },
+    { "token-file", required_argument, NULL, O_TOKEN },
     { "help", no_argument, NULL, 'h' },
     { "version", no_argument, NULL, O_VERSION },
     { "reboot", required_argument, NULL, O_REBOOT },
     { 0 },
 };
 
+enum { LEAST_UID = 1000 };
+
 struct flags {
     struct agent_config config;
     struct agent_file file; /* texts of the configuration file */
-    const char *file_path;
+    const char *file_path, *token_path;
     char labels[1024], host[256], url[512];
 };
 
@@ -105,11 +115,18 @@ static int label_add(struct flags *flags, const char *label)
     return -1;
 }
 
+static int log_max_take(struct agent_config *config, const char *value)
+{
+    char *end;
+
+    config->log_max = strtoull(value, &end, 10);
+    return *end || config->log_max == 0 ? usage_error("--log-max: expected a number of bytes", value) : -1;
+}
+
 /* -1: go on; else the exit status. */
 static int flag_take(struct flags *flags, int option, const char *value)
 {
     struct agent_config *c = &flags->config;
-    char *end;
 
     switch (option) {
     case O_URL:
@@ -123,6 +140,9 @@ static int flag_take(struct flags *flags, int option, const char *value)
         break;
     case O_CONFIG:
         flags->file_path = value;
+        break;
+    case O_TOKEN:
+        flags->token_path = value;
         break;
     case O_ADDRESS:
         c->address = value;
@@ -146,12 +166,12 @@ static int flag_take(struct flags *flags, int option, const char *value)
             return usage_error("--gpu-runtime: expected shared, all or off", value);
         break;
     case O_LOGMAX:
-        c->log_max = strtoull(value, &end, 10);
-        if (*end || c->log_max == 0)
-            return usage_error("--log-max: expected a number of bytes", value);
-        break;
+        return log_max_take(c, value);
     case O_ROOT:
         c->allow_root = true;
+        break;
+    case O_BARE:
+        c->bare_images = true;
         break;
     case O_NOSYNC:
         c->durable = false;
@@ -181,7 +201,7 @@ static int flag_take(struct flags *flags, int option, const char *value)
 /* What joining does not look at is not for it: it would be forgotten silently. */
 static bool join_takes(int option)
 {
-    return option == O_NODE || option == O_STATE || option == O_CONFIG || option == O_LEVEL;
+    return option == O_NODE || option == O_STATE || option == O_CONFIG || option == O_LEVEL || option == O_TOKEN;
 }
 
 /* systemd is told when we are up; without it nobody is. */
@@ -232,8 +252,11 @@ static int agent_run(const struct agent_config *config)
 {
     struct run run = { 0 };
     struct error err = { 0 };
-    int r = loop_new(&run.loop, &err);
+    int r;
 
+    if (config->bare_images && !config->fake)
+        return usage_error("--bare-images goes with --fake", NULL);
+    r = loop_new(&run.loop, &err);
     if (r == 0)
         r = agents_new(run.loop, &run.agents, &err);
     if (r == 0)
@@ -253,14 +276,23 @@ static int agent_run(const struct agent_config *config)
     return r < 0 ? 1 : 0;
 }
 
+enum { TOKEN_MAX = 4096 };
+
 static int join_run(struct flags *flags, int argc, char **argv)
 {
+    CLEANUP_BYTES struct bytes token = { 0 };
     struct error err = { 0 };
-    int r;
+    int r = 0;
 
-    if (argc != 2)
-        return usage_error("join takes a URL and a token", NULL);
-    r = join_cluster(argv[0], argv[1], flags->config.node, flags->config.state, &err);
+    if (argc != (flags->token_path ? 1 : 2))
+        return usage_error("join takes a URL, and a token or --token-file", NULL);
+    if (flags->token_path)
+        r = file_read(flags->token_path, TOKEN_MAX, &token, &err);
+    if (r == 0 && token.data)
+        token.data[strcspn(token.data, " \t\r\n")] = '\0';
+    if (r == 0)
+        r = join_cluster(argv[0], flags->token_path ? token.data : argv[1], flags->config.node, flags->config.state,
+                         &err);
     if (r < 0) {
         (void)fprintf(stderr, "muster-agent: error: %s\n", err.text);
         return r == -EACCES ? 4 : r == -ECONNREFUSED || r == -ETIMEDOUT ? 7 : 1;
@@ -271,9 +303,7 @@ static int join_run(struct flags *flags, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct flags flags = {
-        .config = { .state = "/var/lib/muster-agent", .durable = true, .private_tmp = -1, .gpu_runtime = -1 }
-    };
+    struct flags flags = { .config = { .durable = true, .private_tmp = -1, .gpu_runtime = -1, .least_uid = -1 } };
     struct error err = { 0 };
     int option, status = agent_child(argc, argv);
     const char *not_joining = NULL;
@@ -292,6 +322,10 @@ int main(int argc, char **argv)
     }
     if (agent_file_read(flags.file_path, &flags.file, &flags.config, &err) < 0)
         return usage_error(err.text, NULL);
+    if (!flags.config.state)
+        flags.config.state = "/var/lib/muster-agent";
+    if (flags.config.least_uid < 0) /* not told: accounts of people, where GPUs are real */
+        flags.config.least_uid = flags.config.fake && !flags.config.real_defaults ? 0 : LEAST_UID;
     if (flags.config.gpu_runtime < 0)
         flags.config.gpu_runtime = GPU_RUNTIME_SHARED;
     joining = optind < argc && strcmp(argv[optind], "join") == 0;
@@ -300,6 +334,8 @@ int main(int argc, char **argv)
             (void)gethostname(flags.host, sizeof(flags.host) - 1);
         flags.config.node = flags.host;
     }
+    if (!joining && flags.token_path)
+        return usage_error("--token-file is for join", NULL);
     if (joining && not_joining)
         return usage_error("join only takes --node and --state; this is for the start of the agent, or for its file",
                            not_joining);

@@ -9,12 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/procs.h"
+#include "agent/shepherd/child.h"
+#include "agent/task/procs.h"
+#include "agent/util.h"
 #include "gpurt/tool.h"
 
 enum { WAIT_S = 300 };
 
 struct request {
+    const json_t *plan;
     const char *socket_path; /* NULL: as each program has it */
     bool off;
     int64_t memory_mib, percent;
@@ -71,6 +74,21 @@ static bool ask_one(const struct request *request, pid_t pid, ask_fn ask)
     return r == 0 || r == -ENOENT;
 }
 
+/* A socket that a program of the user names is no path for root. */
+static int user_become(const json_t *plan)
+{
+    json_t *own;
+    int r = -ENOMEM;
+
+    if (!plan)
+        return 0;
+    own = json_pack("{so}", "switch", json_boolean(util_flag(plan, "owned")));
+    if (own && json_object_update_missing(own, (json_t *)(uintptr_t)plan) == 0)
+        r = child_become(own);
+    json_decref(own);
+    return r;
+}
+
 /* In a process of its own, which asks each program that has the library; 0: none has. */
 static pid_t ask_start(const struct request *request, const pid_t *pids, int count, ask_fn ask)
 {
@@ -84,21 +102,25 @@ static pid_t ask_start(const struct request *request, const pid_t *pids, int cou
     child = fork();
     if (child != 0)
         return child < 0 ? -errno : child;
+    if (!request->socket_path && user_become(request->plan) < 0)
+        _exit(1);
     for (int i = 0; i < count; i++)
         done = ask_one(request, pids[i], ask) && done;
     _exit(done ? 0 : 1);
 }
 
-pid_t limit_gpu_start(const char *socket_path, const pid_t *pids, int count, int64_t memory_mib, int64_t percent)
+pid_t limit_gpu_start(const json_t *plan, const pid_t *pids, int count, int64_t memory_mib, int64_t percent)
 {
-    const struct request request = { .socket_path = socket_path, .memory_mib = memory_mib, .percent = percent };
+    const struct request request = {
+        .plan = plan, .socket_path = util_text(plan, "gpu_socket"), .memory_mib = memory_mib, .percent = percent
+    };
 
     return ask_start(&request, pids, count, limit_one);
 }
 
-pid_t off_gpu_start(const char *socket_path, const pid_t *pids, int count, bool off)
+pid_t off_gpu_start(const json_t *plan, const pid_t *pids, int count, bool off)
 {
-    const struct request request = { .socket_path = socket_path, .off = off };
+    const struct request request = { .plan = plan, .socket_path = util_text(plan, "gpu_socket"), .off = off };
 
     return ask_start(&request, pids, count, off_one);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/lease.h"
 #include "agent/util.h"
 #include "io/log.h"
 
@@ -45,9 +46,11 @@ static void launch_take(struct agent *agent, json_t *order)
 
 static void welcome_take(struct agent *agent, const json_t *frame)
 {
-    int64_t acked = util_i64(frame, "acked", 0);
+    int64_t acked = util_i64(frame, "acked", 0), v = util_i64(frame, "v", 1);
 
-    agent->lease = util_i64(frame, "lease_ms", LEASE_DEFAULT_MS) * USEC_MSEC;
+    if (v < AGENT_PROTOCOL_LEAST)
+        log_err("the controller is older than this agent understands: upgrade it", "node", agent->config.node,
+                "protocol", LOG_I64(v));
     agent->beat = util_i64(frame, "beat_ms", BEAT_DEFAULT_MS) * USEC_MSEC;
     clock_take(agent, frame);
     agent->welcome = true;
@@ -55,7 +58,9 @@ static void welcome_take(struct agent *agent, const json_t *frame)
     agent->sent = acked > 0 ? (uint64_t)acked : 0;
     journal_ack(&agent->journal, agent->sent);
     agent->dirty = agent->set->dirty = true;
-    agent_lease(agent, agent->hello_sent);
+    agent_progress_again(agent);
+    agent_progress_now(agent);
+    lease_set(agent, util_flag(frame, "hold") ? 0 : util_i64(frame, "lease_ms", LEASE_DEFAULT_MS) * USEC_MSEC);
     loop_timer_every(agent->beat_timer, agent->beat > 0 ? agent->beat : USEC_SEC);
     log_info("connected", "node", agent->config.node, "controller", agent->config.url);
 }
@@ -133,8 +138,11 @@ static void order_one(struct task *task, enum order_kind kind, const json_t *ord
         task_stop(task, order);
         break;
     case ORDER_SUSPEND:
+        task_suspend(task, true);
+        break;
     case ORDER_RESUME:
-        task_suspend(task, kind == ORDER_SUSPEND);
+        launch_beside(&task->launch, order);
+        task_suspend(task, false);
         break;
     case ORDER_LIMIT:
         task_limit(task, util_i64(order, "memory_mib", 0), util_i64(order, "percent", 100));
@@ -185,7 +193,7 @@ static void order_take(struct agent *agent, json_t *order)
 static void echo_take(struct agent *agent, uint64_t n)
 {
     if (agent->beats[n % BEATS_KEPT].n == n && n > 0)
-        agent_lease(agent, agent->beats[n % BEATS_KEPT].sent);
+        lease_renew(agent, agent->beats[n % BEATS_KEPT].sent);
 }
 
 /* The connection is closed by the controller next; what it says here is all its side will ever tell. */

@@ -2,20 +2,18 @@
 /* util.c - see util.h. */
 #include "agent/util.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "wire/json_quick.h"
-#include "wire/json_read.h"
+#include "io/beneath.h"
+#include "wire/text/json_quick.h"
+#include "wire/text/json_read.h"
 
-enum { JSON_FILE_MAX = 16 << 20, TREE_DEPTH_MAX = 256 };
+enum { JSON_FILE_MAX = 16 << 20 };
 
 static usec_t clock_read(clockid_t id)
 {
@@ -33,6 +31,13 @@ usec_t clock_real(void)
 usec_t clock_boot(void)
 {
     return clock_read(CLOCK_BOOTTIME);
+}
+
+usec_t util_boot_of(usec_t real)
+{
+    usec_t boot = real - clock_real() + clock_boot();
+
+    return real == 0 ? 0 : boot > 0 ? boot : 1;
 }
 
 int64_t util_i64(const json_t *object, const char *key, int64_t fallback)
@@ -103,26 +108,7 @@ int util_file_get(int dir, const char *name, size_t max, struct bytes *ret_bytes
 
 int util_file_put(int dir, const char *name, const void *data, size_t size, bool sync)
 {
-    char temporary[300];
-    int fd, r;
-
-    if (snprintf(temporary, sizeof(temporary), ".%s.new", name) >= (int)sizeof(temporary))
-        return -ENAMETOOLONG;
-    (void)unlinkat(dir, temporary, 0);
-    fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    r = util_write_all(fd, data, size);
-    if (r == 0 && sync && fsync(fd) < 0)
-        r = -errno;
-    close(fd);
-    if (r == 0 && renameat(dir, temporary, dir, name) < 0)
-        r = -errno;
-    if (r < 0)
-        (void)unlinkat(dir, temporary, 0);
-    else if (sync && dir != AT_FDCWD && fsync(dir) < 0)
-        r = -errno;
-    return r;
+    return beneath_file_put(dir, name, &(struct beneath_content){ data, size, 0600, sync });
 }
 
 int util_json_write(int dir, const char *name, json_t *json, bool sync)
@@ -132,8 +118,8 @@ int util_json_write(int dir, const char *name, json_t *json, bool sync)
 
     if (!text)
         return -ENOMEM;
-    fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    r = fd < 0 ? -errno : util_write_all(fd, text, strlen(text));
+    fd = beneath_open(dir, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    r = fd < 0 ? fd : util_write_all(fd, text, strlen(text));
     if (r == 0 && sync && (fsync(fd) < 0 || fsync(dir) < 0))
         r = -errno;
     if (fd >= 0)
@@ -142,16 +128,26 @@ int util_json_write(int dir, const char *name, json_t *json, bool sync)
     return r;
 }
 
-int util_json_put(int dir, const char *name, json_t *json, bool sync)
+static int json_put_mode(int dir, const char *name, json_t *json, mode_t mode, bool sync)
 {
     char *text = json_text(json, NULL);
     int r;
 
     if (!text)
         return -ENOMEM;
-    r = util_file_put(dir, name, text, strlen(text), sync);
+    r = beneath_file_put(dir, name, &(struct beneath_content){ text, strlen(text), mode, sync });
     mem_free(text);
     return r;
+}
+
+int util_json_put(int dir, const char *name, json_t *json, bool sync)
+{
+    return json_put_mode(dir, name, json, 0600, sync);
+}
+
+int util_json_publish(int dir, const char *name, json_t *json)
+{
+    return json_put_mode(dir, name, json, 0644, false);
 }
 
 json_t *util_json_get(int dir, const char *name)
@@ -163,87 +159,6 @@ json_t *util_json_get(int dir, const char *name)
         json_read(name, bytes.data, bytes.size, &json, NULL) < 0)
         return NULL;
     return json;
-}
-
-static int tree_empty(int fd, dev_t device, int depth);
-
-/* One entry: a directory of the same file system is emptied first. */
-static int entry_remove(int dir, const char *name, dev_t device, int depth)
-{
-    struct stat st;
-    int fd, r;
-
-    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != EISDIR && errno != EPERM && errno != EACCES)
-        return -errno;
-    fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : -errno; /* somebody else is at it too */
-    r = fstat(fd, &st) < 0 ? -errno : st.st_dev != device ? -EXDEV : depth >= TREE_DEPTH_MAX ? -ELOOP : 0;
-    if (r < 0) {
-        close(fd);
-        return r;
-    }
-    r = tree_empty(fd, device, depth + 1);
-    if (unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT && r == 0)
-        r = -errno;
-    return r;
-}
-
-/* Takes the descriptor. */
-static int tree_empty(int fd, dev_t device, int depth)
-{
-    DIR *stream = fdopendir(fd);
-    const struct dirent *entry;
-    int r = 0;
-
-    if (!stream) {
-        r = -errno;
-        close(fd);
-        return r;
-    }
-    while ((entry = readdir(stream))) {
-        int one;
-
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        one = entry_remove(dirfd(stream), entry->d_name, device, depth);
-        if (one < 0 && r == 0)
-            r = one;
-    }
-    (void)closedir(stream);
-    return r;
-}
-
-int util_tree_remove(int dir, const char *name)
-{
-    struct stat st;
-
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : -errno;
-    return entry_remove(dir, name, st.st_dev, 0);
-}
-
-int util_tree_empty(const char *path)
-{
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r;
-
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) == 0)
-        return tree_empty(fd, st.st_dev, 0);
-    r = -errno;
-    close(fd);
-    return r;
-}
-
-int util_dir_make(int dir, const char *name, unsigned int mode)
-{
-    if (mkdirat(dir, name, mode) < 0 && errno != EEXIST)
-        return -errno;
-    return 0;
 }
 
 static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

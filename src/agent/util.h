@@ -12,6 +12,8 @@
 
 usec_t clock_real(void); /* since 1970 */
 usec_t clock_boot(void); /* since the machine started, sleep included */
+/* An instant since 1970, as both clocks are now, on the one that nobody sets; 0 stays 0. */
+usec_t util_boot_of(usec_t real);
 
 /* A key of an object; the default when it is missing or of another type. */
 int64_t util_i64(const json_t *object, const char *key, int64_t fallback);
@@ -27,12 +29,8 @@ int util_file_put(int dir, const char *name, const void *data, size_t size, bool
 /* Without the rename: for a file that whoever finds it broken takes for missing. */
 int util_json_write(int dir, const char *name, json_t *json, bool sync);
 int util_json_put(int dir, const char *name, json_t *json, bool sync);
-json_t *util_json_get(int dir, const char *name); /* NULL when it is not there or not whole */
-
-/* Removes a directory and all in it, never leaving its file system or following a link. */
-int util_tree_remove(int dir, const char *name);
-int util_tree_empty(const char *path);                           /* it stays */
-int util_dir_make(int dir, const char *name, unsigned int mode); /* 0 when it is there */
+int util_json_publish(int dir, const char *name, json_t *json); /* for everybody to read */
+json_t *util_json_get(int dir, const char *name);               /* NULL when it is not there or not whole */
 
 /* Base64 as in RFC 4648. */
 void util_base64_put(struct buf *out, const void *data, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli.c - see cli.h. */
 #include "cli/cli.h"
-#include "wire/json_quick.h"
+#include "wire/text/json_quick.h"
 
 #include <argp.h>
 #include <errno.h>

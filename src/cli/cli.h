@@ -96,6 +96,10 @@ struct command_args {
 int command_run(const struct command *command, const char *full, int argc, char **argv);
 void command_help(const struct command *command, const char *full);
 const struct opt *command_more(const struct command *command); /* flags of a job, where it takes them; NULL */
+/* The flag of that long name, or of that letter where name is NULL; NULL. */
+const struct opt *command_opt(const struct command *command, const char *name, size_t length, int letter);
+/* Slurm's tools write --job for --jobs: unique beginnings of long flags are taken. */
+extern bool opts_abbreviate;
 const struct command *command_find(const struct command *list, const char *name);
 
 /* The last value given, or NULL; whether it was given at all. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "wire/duration.h"
+#include "wire/text/duration.h"
 
 const char *fmt_text(json_t *json, const char *key)
 {
@@ -199,5 +199,25 @@ const char *fmt_bytes(uint64_t bytes, char text[FMT_MAX])
         step++;
     }
     (void)snprintf(text, FMT_MAX, "%llu%c", (unsigned long long)bytes, letters[step]);
+    return text;
+}
+
+const char *fmt_progress(json_t *progress, char text[FMT_MAX])
+{
+    double step = json_number_value(json_object_get(progress, "step"));
+    double total = json_number_value(json_object_get(progress, "total"));
+    usec_t end = json_is_object(progress) ? fmt_time(progress, "end") : 0;
+    char when[FMT_MAX];
+
+    if (!json_is_object(progress) || json_is_null(json_object_get(progress, "step")))
+        return "-";
+    if (strcmp(fmt_text(progress, "state"), "stalled") == 0)
+        (void)snprintf(text, FMT_MAX, "stalled at %.0f", step);
+    else if (total > 0 && end)
+        (void)snprintf(text, FMT_MAX, "%.0f%% ~%s", 100 * step / total, fmt_clock(end, fmt_now(), when));
+    else if (total > 0)
+        (void)snprintf(text, FMT_MAX, "%.0f%%", 100 * step / total);
+    else
+        (void)snprintf(text, FMT_MAX, "step %.0f", step);
     return text;
 }

@@ -29,6 +29,8 @@ const char *fmt_stamp(usec_t at, char text[FMT_MAX]); /* "2026-01-31 14:20:05", 
 /* "16 H100", "0.5 A100", "8". */
 const char *fmt_gpus(json_t *job, char text[FMT_MAX]);
 /* "matlab:2,foo:1"; "-" of a job that asks for none. */
+/* "42% ~18:30", or "step 120"; "-" of one that says nothing of itself. */
+const char *fmt_progress(json_t *progress, char text[FMT_MAX]);
 const char *fmt_licenses(json_t *job, char text[FMT_MAX]);
 /* Of a job with a deadline: "14:20, promised", "14:20, not promised; 16:00 could have been". */
 const char *fmt_promise(json_t *promise, char text[FMT_MAX]);

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "wire/json_quick.h"
-#include "wire/json_write.h"
+#include "wire/text/json_quick.h"
+#include "wire/text/json_write.h"
 
 enum { CELLS_MAX = 20000000 };
 

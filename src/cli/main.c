@@ -3,15 +3,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/cells/cmd_cell.h"
 #include "cli/cli.h"
-#include "cli/cmd_cell.h"
-#include "cli/cmd_estimate.h"
-#include "cli/cmd_gpu.h"
-#include "cli/cmd_trace.h"
-#include "cli/live.h"
-#include "cli/slurm.h"
+#include "cli/sim/cmd_estimate.h"
+#include "cli/sim/cmd_trace.h"
+#include "cli/slurm/slurm.h"
 #include "cli/verbs.h"
-#include "wire/suggest.h"
+#include "cli/verbs/cmd_gpu.h"
+#include "cli/verbs/live.h"
+#include "wire/text/suggest.h"
 
 static const struct verb verbs[] = {
     { "sim", "simulate schedulers on a trace: run, compare, replay, gen, policies", cmd_sim },

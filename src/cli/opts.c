@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opts.c - options of the live verbs, from tables: parsing, help, and words about what is wrong. Whole names only: a
- * new flag can then never break somebody's abbreviation. */
+/* opts.c - options of the live verbs, from tables: parsing, help, and words about what is wrong. Whole names only, so
+ * that a new flag can never break somebody's abbreviation; under Slurm's names, their unique beginnings too. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/request.h"
-#include "wire/suggest.h"
+#include "cli/client/request.h"
+#include "wire/job/job_request.h"
+#include "wire/text/suggest.h"
 
 const char *args_value(const struct command_args *args, const char *name)
 {
@@ -53,11 +54,31 @@ const struct opt *command_more(const struct command *command)
     return command->job ? request_opts() : NULL;
 }
 
-static const struct opt *opt_find(const struct command *command, const char *name, size_t length, int letter)
+bool opts_abbreviate;
+
+/* The one flag whose name begins so; NULL: none does, or several. A verb's own flag goes before one of the same name.
+ */
+static const struct opt *opt_abbreviated(const struct command *command, const char *name, size_t length)
+{
+    const struct opt *tables[] = { command->opts, command_more(command) }, *found = NULL;
+
+    for (size_t t = 0; t < 2; t++)
+        for (const struct opt *o = tables[t]; o && o->name; o++) {
+            if (strncmp(o->name, name, length) != 0)
+                continue;
+            if (found && strcmp(found->name, o->name) != 0)
+                return NULL;
+            found = found ? found : o;
+        }
+    return found;
+}
+
+const struct opt *command_opt(const struct command *command, const char *name, size_t length, int letter)
 {
     const struct opt *opt = opt_in(command->opts, name, length, letter);
 
-    return opt ? opt : opt_in(command_more(command), name, length, letter);
+    opt = opt ? opt : opt_in(command_more(command), name, length, letter);
+    return opt || !opts_abbreviate || !name || !length ? opt : opt_abbreviated(command, name, length);
 }
 
 static int opt_unknown(const struct command_args *args, const char *name, size_t length)
@@ -89,7 +110,7 @@ static int long_take(struct command_args *args, int argc, char **argv, int *at)
 {
     const char *name = argv[*at] + 2;
     size_t length = strcspn(name, "=");
-    const struct opt *opt = opt_find(args->command, name, length, 0);
+    const struct opt *opt = command_opt(args->command, name, length, 0);
 
     if (!opt)
         return opt_unknown(args, name, length);
@@ -99,6 +120,8 @@ static int long_take(struct command_args *args, int argc, char **argv, int *at)
         return give(args, opt, NULL);
     if (name[length])
         return give(args, opt, name + length + 1);
+    if (job_flag_optional(opt->value)) /* may stand alone: the next word is not its value */
+        return give(args, opt, "");
     if (*at + 1 >= argc)
         return args_wrong(args, "--%s needs a value: %s", opt->name, opt->value);
     return give(args, opt, argv[++*at]);
@@ -108,7 +131,7 @@ static int long_take(struct command_args *args, int argc, char **argv, int *at)
 static int letters_take(struct command_args *args, int argc, char **argv, int *at)
 {
     for (const char *c = argv[*at] + 1; *c; c++) {
-        const struct opt *opt = opt_find(args->command, NULL, 0, (unsigned char)*c);
+        const struct opt *opt = command_opt(args->command, NULL, 0, (unsigned char)*c);
         int r;
 
         if (!opt)

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "cli/channel_part.h"
-#include "cli/context.h"
-#include "cli/live.h"
+#include "cli/client/channel_internal.h"
+#include "cli/client/context.h"
+#include "cli/verbs/live.h"
 #include "io/beside.h"
 
 #define WHOLE "muster-full"

@@ -20,12 +20,12 @@
  * One noisy period does not decide either. Steps up to twice the tolerance count only when the period before was over
  * it too; where the cut would be a pause, steps up to ten times the tolerance only when three were. And before any cut
  * the neighbours are closed for a few steps: if those are over the tolerance as well, it is the host or somebody else
- * who disturbs, and the period says nothing of them. Four times in a row; what lasts longer counts, and gpurt/unruly.h
- * looks at who suffers behind a gate that stays closed. And where the law only holds (between half the tolerance
- * and all of it) with a tenth of it to spare for two periods, more is tried: as much as would stay inside if the
- * slowdown were all the share's doing; and when the steps then show that it is not, half as much again. A hand-over of
- * the GPU costs the same at any share, on a real card more than half of the tolerance: the share would otherwise fall
- * with the noise and stay there, and the guaranteed job would have nothing of it.
+ * who disturbs, and the period says nothing of them. Four times in a row; what lasts longer counts, and
+ * gpurt/control/unruly.h looks at who suffers behind a gate that stays closed. And where the law only holds (between
+ * half the tolerance and all of it) with a tenth of it to spare for two periods, more is tried: as much as would stay
+ * inside if the slowdown were all the share's doing; and when the steps then show that it is not, half as much again. A
+ * hand-over of the GPU costs the same at any share, on a real card more than half of the tolerance: the share would
+ * otherwise fall with the noise and stay there, and the guaranteed job would have nothing of it.
  *
  * Pure: steps and time come with the calls. The node runs it on real GPUs, the simulator on modelled ones.
  */

@@ -12,7 +12,7 @@
  */
 #include "base/buf.h"
 #include "base/error.h"
-#include "core/vc.h"
+#include "core/planning/vc.h"
 #include "model/effect.h"
 #include "model/event.h"
 

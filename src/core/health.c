@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* health.c - hardware that goes and comes back, and the jobs on it. */
-#include "core/apply.h"
-#include "core/plan.h"
-#include "core/state.h"
+#include "core/contract/plan.h"
+#include "core/core_internal.h"
+#include "core/job_events.h"
 
 /* Hardware took the job down: it waits again, with what it had saved. One that a person has cancelled is gone. */
 static void evict(struct core *core, uint32_t index)

@@ -10,8 +10,9 @@
  *                      HELD │ STOPPING ◄──── plan_stop ─────────────┘
  *                           └─► RESERVED (holds part of its gang)        any ─► KILLED
  *
- * One that is moved goes RUNNING ─► STARTING; it runs on where it was while it waits for others to leave (defer.c).
- * A job that takes turns with others on its GPUs goes STOPPING ─► SUSPENDED ─► CLAIMING instead of back to the queue.
+ * One that is moved goes RUNNING ─► STARTING; it runs on where it was while it waits for others to leave
+ * (deferred_move.c). A job that takes turns with others on its GPUs goes STOPPING ─► SUSPENDED ─► CLAIMING instead of
+ * back to the queue.
  *
  * Time is lazy: a running job carries its rate and the instant it was last settled; what it has done since is computed
  * when somebody asks.
@@ -104,7 +105,7 @@ struct job {
     int32_t runs_on;                         /* STARTING elsewhere when others have left: GPUs it runs on till then */
     uint32_t shares;                         /* first of its shares in the ledger */
     uint32_t own_shares;                     /* first in its virtual cluster's own; SHARE_NONE: outside the guarantee */
-    uint32_t holds;                          /* first of its holds, of a job without GPUs; see host.h */
+    uint32_t holds;                          /* first of its holds, of a job without GPUs; see host_resources.h */
     uint32_t blocked;                        /* GPUs of its claim that others have not left yet */
     uint32_t reserved_first, reserved_count; /* GPUs kept for it: lowest number, how many */
     uint32_t user_prev, user_next;           /* waiting jobs of its user, where that has a limit; or without GPUs */
@@ -114,7 +115,8 @@ struct job {
     usec_t promise;                          /* it was promised to end by then; 0 = not */
     usec_t offer;       /* no deadline was promised; the earliest that could have been, USEC_NEVER = none; 0 = not */
     uint32_t evictions; /* hardware that was lost under it, or that it was to start on */
-    uint32_t preemptions, migrations, splices, attempts, fails;
+    uint32_t preemptions, migrations, splices, attempts;
+    uint32_t fails, system_fails;            /* attempts that retries, or system-retries, count */
     uint32_t packings, resizes, suspensions; /* resizes are among the migrations */
     usec_t disturbed;                        /* when it was last stopped, moved, packed or unpacked; -1 = never */
     uint32_t limit_mib;                      /* of each GPU it has so much; 0 = no cap */
@@ -125,6 +127,7 @@ struct job {
     usec_t since;                            /* settled up to here */
     usec_t state_since;                      /* in this state, or set aside, since */
     usec_t first_start, last_start;          /* -1 = never */
+    usec_t ran_from;                         /* RUNNING since its last start; before last_start: not yet; -1 = never */
     usec_t queued_at;                        /* when it last began to wait */
     usec_t ran;                              /* time in RUNNING */
     usec_t progress;                         /* nominal run time done and kept */
@@ -151,7 +154,7 @@ svc_t job_attained(const struct job *job, usec_t now);
 /* Brings ran, attained and progress up to now. */
 void job_settle(struct job *job, usec_t now);
 
-/* Whether it is to be elsewhere, runs where it was, and goes when others have left; see defer.c. */
+/* Whether it is to be elsewhere, runs where it was, and goes when others have left; see deferred_move.c. */
 static inline bool job_defers(const struct job *job)
 {
     return job->runs_on > 0 && job->state == JOB_STARTING;

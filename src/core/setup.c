@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
-#include "core/state.h"
+#include "core/core_internal.h"
 
 struct block {
     struct block *next;
@@ -417,7 +417,10 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
                        .task_last = JOB_NONE,
                        .task_run_first = JOB_NONE,
                        .task_run_last = JOB_NONE,
+                       .task_tree = TREE_NONE,
+                       .task_run_tree = TREE_NONE,
                        .min_runtime = from->min_runtime,
+                       .priorities = from->priorities,
                        .task_quota = (int64_t)from->cpus * 1000,
                        .user_max = (int64_t)from->user_max * MGPU_ONE,
                        .borrow_max = from->borrow_max < 0 ? -1 : (int64_t)from->borrow_max * MGPU_ONE };

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.c - steps: the order of events, timers, the pass. What events do is in apply.c, the planning pass in pass.c.
+/* step.c - steps: the order of events, timers, the pass. What events do is in job_events.c, the planning pass in
+ * pass.c.
  *
  * An instant goes: ends, answers, health, people, arrivals (the order of enum event_kind), then timers, then one pass.
  */
 #include <assert.h>
 
-#include "core/apply.h"
-#include "core/pass.h"
-#include "core/plan.h"
-#include "core/shift.h"
-#include "core/wake.h"
+#include "core/contract/plan.h"
+#include "core/job_events.h"
+#include "core/planning/deferred_move.h"
+#include "core/planning/pass.h"
+#include "core/planning/vc_wakeup.h"
 
 /* Whether the job an event speaks of is still the one it was offered about, and in a state that fits. An event of the
  * same instant may have changed that (a node that died under a job that ended): the first one wins. */
@@ -101,8 +102,9 @@ static bool fire_timers(struct core *core)
         } else if (element % TIMERS_A_JOB == TIMER_KEY) {
             heap_clear(&core->timers, element);
             queue_rekey(core, index);
-            if (core->vcs[core->jobs[index].vc].min_runtime)
+            if (core->vcs[core->jobs[index].vc].min_runtime || core->jobs[index].spec.min_runtime)
                 core->ledger.releases++; /* it may be stopped from now on, by others too */
+            core->tasks_dirty |= job_gpuless(&core->jobs[index]);
             again = true;
             core_stir(core, &core->jobs[index]);
             if (!core->vcs[core->jobs[index].vc].own || core->jobs[index].klass != CLASS_OPPORTUNISTIC)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "gpurt/door.h"
-#include "gpurt/guard.h"
+#include "gpurt/ladder/guard.h"
 #include "gpurt/node.h"
 
 #define GIB (1024.0 * 1024 * 1024)
@@ -64,12 +64,17 @@ static uint32_t share_of(const struct node *node, const struct client *c)
 }
 
 /* What a process wrote, fit for a terminal and a string of JSON. */
-static void plain_text(const char *from, char *to, size_t size)
+static void plain_text(const char *from, size_t most, char *to, size_t size)
 {
     size_t i;
 
-    for (i = 0; i + 1 < size && from[i]; i++)
-        to[i] = from[i] < ' ' || from[i] == '"' || from[i] == '\\' ? ' ' : from[i];
+    for (i = 0; i + 1 < size && i < most; i++) {
+        char c = __atomic_load_n(&from[i], __ATOMIC_RELAXED); /* once: a program may write it meanwhile */
+
+        if (!c)
+            break;
+        to[i] = c < ' ' || c == '"' || c == '\\' ? ' ' : c;
+    }
     to[i] = '\0';
 }
 
@@ -103,7 +108,7 @@ static int row_text(const struct node *node, const struct client *c, char *text,
     int32_t slow = slowdown_of(node, c);
     char over[16] = "-", exe[MESSAGE_NAME_MAX];
 
-    plain_text(c->exe, exe, sizeof(exe));
+    plain_text(c->exe, sizeof(c->exe), exe, sizeof(exe));
     if (slow >= 0)
         (void)snprintf(over, sizeof(over), "%d.%d%%", slow / 10, slow % 10);
     return snprintf(text, size, "%-8d  %-13s  %-8s  %-7s  %5u  %8.2f  %8.2f  %8.2f  %10llu  %8llu  %6s  %s\n",
@@ -222,9 +227,12 @@ static int row_json(const struct node *node, const struct client *c, char *text,
 
     for (int i = 0; i < 16; i++)
         (void)snprintf(uuid + (size_t)2 * (size_t)i, 3, "%02x", m->uuid[i]);
-    plain_text(word_of(node, c, word, sizeof(word)) ? word : c->page->health.error, note, sizeof(note));
-    plain_text(c->job, job, sizeof(job));
-    plain_text(c->version, version, sizeof(version));
+    if (word_of(node, c, word, sizeof(word)))
+        plain_text(word, sizeof(word), note, sizeof(note));
+    else
+        plain_text(c->page->health.error, sizeof(c->page->health.error), note, sizeof(note));
+    plain_text(c->job, sizeof(c->job), job, sizeof(job));
+    plain_text(c->version, sizeof(c->version), version, sizeof(version));
     n = snprintf(
         text, size,
         "{\"pid\":%d,\"role\":\"%s\",\"state\":\"%s\",\"gate\":\"%s\",\"share_permille\":%u,\"used_bytes\":%llu,"
@@ -316,6 +324,21 @@ static void list_json(const struct node *node, char *text)
         (void)snprintf(text + n, NODE_TEXT - n, "],\"next\":null}\n");
 }
 
+/* Mini-batches of each process: "PID STEPS", those of which nothing but the time is known left out. */
+static void steps_text(const struct node *node, char *text)
+{
+    size_t n = 0;
+
+    *text = '\0';
+    for (int i = 0; i < NODE_CLIENTS && n < NODE_TEXT - ROW_TEXT; i++) {
+        const struct client *c = &node->client[i];
+
+        if (c->fd >= 0 && door_shows(node, c) && c->page->step.tier < TIER_TIME)
+            n += (size_t)snprintf(text + n, NODE_TEXT - n, "%d %llu\n", (int)c->pid,
+                                  (unsigned long long)c->page->step.seq);
+    }
+}
+
 bool listing_answer(const struct node *node, const char *line, char *text)
 {
     size_t n = 0;
@@ -333,6 +356,10 @@ bool listing_answer(const struct node *node, const char *line, char *text)
     }
     if (strcmp(line, "json") == 0) {
         list_json(node, text);
+        return true;
+    }
+    if (strcmp(line, "steps") == 0) {
+        steps_text(node, text);
         return true;
     }
     if (sscanf(line, "rows %d", &from) != 1)

@@ -18,8 +18,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "gpurt/control/fraction.h"
 #include "gpurt/door.h"
-#include "gpurt/fraction.h"
+#include "gpurt/grant.h"
 #include "shim/channel.h"
 
 #define TURN_MS 10
@@ -70,19 +71,51 @@ static struct page *page_adopt(int fd)
     return page;
 }
 
+/* What the cluster has given it, where this node side serves one; else its own word. Outside of all jobs it is no
+ * guaranteed one, which would write the pages that the others go by. -EPERM: it takes more memory than it was given. */
+_Static_assert((int)GRANT_GUARANTEED == (int)ROLE_GUARANTEED && (int)GRANT_OPPORTUNISTIC == (int)ROLE_OPPORTUNISTIC &&
+                   (int)GRANT_NONE == (int)ROLE_NONE,
+               "roles have one number");
+
+static int role_find(const struct node *node, const struct ucred *cred, const struct message_hello *hello,
+                     struct grant *ret)
+{
+    struct grant grant;
+    int r;
+
+    *ret = (struct grant){ .role = hello->role, .share = hello->share };
+    memcpy(ret->job, hello->job, sizeof(ret->job) - 1);
+    if (!node->everyone || door_master(cred->uid))
+        return 0;
+    r = grant_find(node->run_dir, cred->pid, &grant);
+    if (r == -ENODATA)
+        return 0;
+    if (r < 0) {
+        ret->role = ret->role == ROLE_GUARANTEED ? ROLE_NONE : ret->role;
+        return 0;
+    }
+    *ret = grant;
+    return grant.role >= ROLE_COUNT || (grant.memory && (!hello->memory_bytes || hello->memory_bytes > grant.memory))
+               ? -EPERM
+               : 0;
+}
+
 static bool client_new(struct node *node, int fd, const struct message_hello *hello, int page_fd)
 {
     struct message_welcome welcome = { { MSG_WELCOME, sizeof(welcome) }, PAGE_ABI, hello->role, node_now() };
     struct ucred cred = { 0 };
     socklen_t size = sizeof(cred);
     struct client *c = NULL;
+    struct grant grant;
 
     for (int i = 0; i < NODE_CLIENTS && !c; i++)
         if (node->client[i].fd < 0)
             c = &node->client[i];
     if (!c || page_fd < 0 || hello->abi != PAGE_ABI || hello->role >= ROLE_COUNT ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || !door_takes(node, cred.uid))
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || !door_takes(node, cred.uid) ||
+        role_find(node, &cred, hello, &grant) < 0)
         return false;
+    welcome.role = grant.role;
     memset(c, 0, sizeof(*c));
     c->fd = -1;
     c->page = page_adopt(page_fd);
@@ -93,16 +126,16 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     c->start_ticks = channel_start_ticks(c->pid); /* the kernel's word: by it the process is stopped, or released */
     if (!c->start_ticks)
         c->start_ticks = hello->start_ticks;
-    c->role = hello->role;
+    c->role = grant.role;
     c->mode = hello->mode;
     c->driver_version = hello->driver_version;
     c->capabilities = hello->capabilities;
-    c->duty = hello->share < PAGE_PERMILLE ? hello->share : 0;
+    c->duty = grant.share < PAGE_PERMILLE ? grant.share : 0;
     c->guardian = c->util = -1;
     c->slice_gain = FRACTION_GAIN;
     c->keep_pinned = node->keep_pinned;
     c->joined = ++node->joined;
-    memcpy(c->job, hello->job, sizeof(c->job) - 1);
+    memcpy(c->job, grant.job, sizeof(c->job) - 1);
     memcpy(c->exe, hello->exe, sizeof(c->exe) - 1);
     memcpy(c->version, hello->version, sizeof(c->version) - 1);
     for (int i = 0; i < PAGE_GPUS; i++) {

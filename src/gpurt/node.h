@@ -12,17 +12,17 @@
 #include "base/error.h"
 #include "coord/duty.h"
 #include "coord/pair.h"
-#include "gpurt/clocks.h"
 #include "gpurt/context.h"
-#include "gpurt/edge.h"
-#include "gpurt/estimate.h"
+#include "gpurt/control/clocks.h"
+#include "gpurt/control/edge.h"
+#include "gpurt/control/memory.h"
+#include "gpurt/control/starve.h"
+#include "gpurt/control/unruly.h"
 #include "gpurt/foreign.h"
-#include "gpurt/hold.h"
-#include "gpurt/memory.h"
-#include "gpurt/save.h"
-#include "gpurt/starve.h"
-#include "gpurt/torch.h"
-#include "gpurt/unruly.h"
+#include "gpurt/ladder/estimate.h"
+#include "gpurt/ladder/hold.h"
+#include "gpurt/ladder/save.h"
+#include "gpurt/ladder/torch.h"
 #include "shim/page.h"
 
 #define NODE_CLIENTS 512
@@ -196,5 +196,5 @@ const char *client_state_name(enum client_state state);
 /* A counter of a process, by its offset in struct page_counters. */
 uint64_t page_sum(const struct page *page, size_t offset);
 
-#include "gpurt/ladder.h"
+#include "gpurt/ladder/ladder.h"
 #include "gpurt/ranks.h"

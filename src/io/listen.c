@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -93,6 +94,9 @@ static int address_find(const char *text, struct sockaddr_storage *ret, struct e
 
     if (!colon || !colon[1])
         return error_set(err, -EINVAL, "listen: '%s' is not ADDRESS:PORT", text);
+    /* The resolver would take what is left of a larger number. */
+    if (strspn(colon + 1, "0123456789") == strlen(colon + 1) && (strlen(colon + 1) > 5 || atoi(colon + 1) > 65535))
+        return error_set(err, -EINVAL, "listen: %s: expected a port from 0 to 65535", colon + 1);
     length = (size_t)(colon - text);
     if (length >= 2 && text[0] == '[' && text[length - 1] == ']') {
         text++;
@@ -138,6 +142,25 @@ static int tcp_bind(struct net_listener *listener, struct error *err)
     return 0;
 }
 
+/* /run/muster is made by the unit, and is gone after each start of the machine: who starts the program by hand has
+ * none. libuv would tell of a permission. */
+static int socket_folder_make(const char *path, struct error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[sizeof(((struct net_listener *)0)->path)];
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    int r;
+
+    if (length == 0 || length >= sizeof(folder))
+        return 0;
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    r = mkdir(folder, 0755) < 0 ? errno : 0;
+    if (r == 0 || r == EEXIST || access(folder, F_OK) == 0)
+        return 0;
+    return error_set(err, -r, "cannot listen on %s: its folder is not there and cannot be made: %s", path, strerror(r));
+}
+
 static int unix_bind(struct net_listener *listener, struct error *err)
 {
     const char *path = listener->options.address;
@@ -146,6 +169,9 @@ static int unix_bind(struct net_listener *listener, struct error *err)
 
     if (strlen(path) >= sizeof(listener->path))
         return error_set(err, -ENAMETOOLONG, "the path of the socket is too long: %s", path);
+    r = socket_folder_make(path, err);
+    if (r < 0)
+        return r;
     /* What a former run left behind; the state folder's lock keeps two controllers apart. */
     if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
         (void)unlink(path);

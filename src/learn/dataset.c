@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "wire/csv.h"
+#include "wire/text/csv.h"
 
 void dataset_done(struct dataset *set)
 {

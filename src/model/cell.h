@@ -32,6 +32,8 @@ struct cell_type {
     uint32_t child; /* a type; CELL_NONE: a device */
     uint32_t child_count;
     bool node; /* one cell of it is one machine */
+    /* Of a device: what it comes with on its machine. 0 = not told */
+    uint32_t cpus, memory_mib;
 };
 
 /* One physical cell. All cells of all trees, parents before children, a tree after the other. */

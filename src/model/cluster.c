@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 
+const char *const vc_priorities_names[PRIORITIES_COUNT] = { "default", "weights", "strict", "off" };
+
 void cluster_spec_done(struct cluster_spec *spec)
 {
     names_done(&spec->names);

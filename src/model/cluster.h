@@ -49,6 +49,17 @@ struct param_text {
     uint32_t key, value; /* names */
 };
 
+/* What the priority of a job is worth inside its virtual cluster. */
+enum vc_priorities {
+    PRIORITIES_UNTOLD,  /* strict where guarantees are cells and the policy can, else weights */
+    PRIORITIES_WEIGHTS, /* a higher one comes first, and preempts where the policy's own order does */
+    PRIORITIES_STRICT,  /* a higher one comes first, and preempts lower ones under every policy that can */
+    PRIORITIES_OFF,     /* nothing: the policy's own order alone */
+    PRIORITIES_COUNT
+};
+
+extern const char *const vc_priorities_names[PRIORITIES_COUNT];
+
 struct vc_spec {
     uint32_t name;
     uint32_t policy;         /* a name, or NAME_NONE: the cluster's default */
@@ -58,6 +69,7 @@ struct vc_spec {
     int32_t user_max;        /* GPUs that one user may have here at a time; 0 = no limit */
     int32_t cpus;            /* that its jobs without GPUs are owed; more of them run while CPUs are idle */
     usec_t min_runtime;      /* a job is not stopped for another's sake before; 0 = no such promise */
+    uint8_t priorities;      /* enum vc_priorities */
     uint32_t param_count;
     struct param_text params[PARAMS_MAX];
 };

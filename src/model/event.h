@@ -42,7 +42,7 @@ struct event {
     bool up;
     uint16_t sku;
     enum fail_class fail; /* ENDED: FAIL_NONE = completed */
-    int32_t value;
+    int32_t value;        /* ENDED: the exit code, 0 = none */
     ppm_t rate;
     usec_t progress; /* STOPPED, RATE and failures: nominal run time done and kept, or PROGRESS_OWN */
     struct report report;

@@ -15,8 +15,29 @@ enum job_class { CLASS_GUARANTEED, CLASS_OPPORTUNISTIC, CLASS_AUTO, CLASS_COUNT 
 enum job_tier { TIER_PREMIUM, TIER_STANDARD, TIER_BASIC, TIER_COUNT };
 enum job_slo { SLO_BEST_EFFORT, SLO_SOFT, SLO_STRICT, SLO_COUNT };
 
-/* Who is to blame when an attempt fails: decides whether another one is worth its GPUs (Philly, ATC'19). */
-enum fail_class { FAIL_NONE, FAIL_USER, FAIL_SYSTEM, FAIL_UNKNOWN, FAIL_COUNT };
+/* How an attempt ended, and who is to blame: decides whether another one is worth its GPUs; see core/retry.c. */
+enum fail_class {
+    FAIL_NONE,
+    FAIL_USER,
+    FAIL_SYSTEM,
+    FAIL_UNKNOWN,
+    FAIL_MEMORY,    /* more memory than it may have */
+    FAIL_TIMEOUT,   /* its time limit */
+    FAIL_REQUEUE,   /* no failure: it was told to leave, and is run again */
+    FAIL_PREEMPTED, /* no failure: it left for another and is over then */
+    FAIL_COUNT
+};
+
+/* What a job allows to be done to it for the sake of another; each but NEVER allows those before it that leave more of
+ * its work. A drain, hardware and a person end all of them. */
+enum preempt_mode {
+    PREEMPT_REQUEUE, /* it is stopped and waits again: what files mean that do not tell */
+    PREEMPT_SUSPEND,
+    PREEMPT_CHECKPOINT,
+    PREEMPT_CANCEL, /* it is stopped, and is over then */
+    PREEMPT_NEVER,  /* it is neither stopped nor moved; so it runs on nothing but what its virtual cluster is owed */
+    PREEMPT_MODES
+};
 
 /* Parts of a cluster, from the smallest; files call them group (nvlink), socket (numa), node, rack, domain (pod). */
 enum job_level { WITHIN_ANY, WITHIN_GROUP, WITHIN_SOCKET, WITHIN_NODE, WITHIN_RACK, WITHIN_DOMAIN, WITHIN_COUNT };
@@ -29,11 +50,16 @@ enum {
     PRIORITY_MAX = 1000,
     MARKS_MAX = 64,
     KEPT_MAX = 63,
+    RETRY_CODES_MAX = 16,
+    EXIT_REQUEUE = 85,     /* the exit code of a job that has saved itself and asks to be run again */
     LICENSES_MAX = 64,     /* kinds that a cluster counts */
     LICENSE_NEEDS_MAX = 8, /* kinds that one job asks for */
     LICENSE_COUNT_MAX = 1000000,
     SIDES_MAX = 3 /* parts of a gang on types that the rest is not on */
 };
+
+/* The longest min_runtime: one that cannot be told from for ever. */
+#define MIN_RUNTIME_MAX (36500 * USEC_DAY)
 
 /* So many of one kind of licence, while it runs. */
 struct license_need {
@@ -88,13 +114,24 @@ struct jobspec {
     int16_t priority;         /* PRIORITY_MIN..PRIORITY_MAX */
     uint8_t klass, tier, slo; /* enum job_class, job_tier, job_slo */
     uint8_t deadline_count;
-    uint8_t retries;                          /* further attempts after a failure that is not the user's */
+    uint8_t retries; /* further attempts after failures that are not the system's */
+    bool no_requeue; /* what the system does to an attempt ends it */
+    uint8_t retry_on_count;
+    uint8_t retry_on[RETRY_CODES_MAX]; /* exit codes that `retries` covers too */
+    uint8_t preempt;                   /* enum preempt_mode */
+    usec_t min_runtime;                /* not stopped for another's sake before it has run so long; 0 = at once */
     struct deadline deadlines[DEADLINES_MAX]; /* ascending */
     uint8_t license_count;
     struct license_need licenses[LICENSE_NEEDS_MAX]; /* by number, ascending */
     uint8_t side_count;                              /* then the job is rigid, and of whole GPUs */
     struct gang_side sides[SIDES_MAX];               /* beside `gpus`, which are on types of sku_mask */
 };
+
+/* Until it has run so long, others cannot have what it holds; USEC_NEVER: as long as it runs. */
+static inline usec_t jobspec_keeps(const struct jobspec *spec)
+{
+    return spec->preempt == PREEMPT_NEVER ? USEC_NEVER : spec->min_runtime;
+}
 
 /* GPUs of the parts on other types. */
 static inline int32_t jobspec_sides(const struct jobspec *spec)

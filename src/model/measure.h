@@ -6,13 +6,14 @@
  * to a policy that was told to be an oracle.
  */
 enum measure {
-    MEASURE_LOSS = 1, /* value: epochs trained, in thousandths; loss in billionths */
+    MEASURE_LOSS = 1, /* value: epochs trained, in thousandths; loss in billionths, 0 = not told; epochs in all, 0 = not
+                         told */
     MEASURE_SPEED,    /* value: GPUs; nodes or, with parameter servers, those; epochs a second, in billionths */
     MEASURE_RATE,     /* value: GPUs; nodes or servers; the true rate there, in parts per million of nominal */
-    MEASURE_PROFILE, /* value: GPUs; nodes; the rate there, in parts per million of what was asked for. Before it starts
-                      */
-    MEASURE_WORKER,  /* value: a GPU of the job; its speed, 1,000,000 = as it should be; how many more of the job follow
-                      */
+    MEASURE_PROFILE,  /* value: GPUs; nodes; the rate there, in parts per million of what was asked for. Before it
+                       * starts;  nodes 0: of a real job that runs, as it lies, of what its estimate says */
+    MEASURE_WORKER, /* value: a GPU of the job; its speed, 1,000,000 = as it should be; how many more of the job follow
+                     */
     /* Of simulations that are compared with Pollux', to its planner only. */
     MEASURE_STEP, /* value: GPUs; time of a step with so many, in femtoseconds */
     MEASURE_LEFT, /* value: steps left, in millionths */

@@ -10,8 +10,8 @@
     X(HELD, "Held", "held by a person")                                                                                \
     X(BACKOFF, "Backoff", "gave back a partial gang and waits before the next try")                                    \
     X(PROFILING, "Profiling", "being measured before it is scheduled")                                                 \
-    X(VC_LIMIT, "VcLimit", "its virtual cluster holds all it is owed")                                                 \
-    X(BORROW_LIMIT, "BorrowLimit", "its virtual cluster may borrow no more")                                           \
+    X(VC_LIMIT, "VcLimit", "it asks for more than is left of its virtual cluster's guarantee")                         \
+    X(BORROW_LIMIT, "BorrowLimit", "it asks for more than its virtual cluster may still borrow")                       \
     X(INSUFFICIENT_GPUS, "InsufficientGpus", "fewer GPUs are free than it asks for")                                   \
     X(FRAGMENTED, "Fragmented", "enough GPUs are free, but not in the shape it asks for")                              \
     X(NODES_UNHEALTHY, "NodesUnhealthy", "would fit if nodes that are down came back")                                 \

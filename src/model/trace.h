@@ -15,6 +15,7 @@ struct truth {
     usec_t launch, save; /* time it holds its GPUs before it begins, and after its last use of them */
     usec_t fail_after;   /* progress at which an attempt fails; 0 = never */
     uint8_t fail;        /* enum fail_class of that failure */
+    uint8_t exit;        /* the exit code then; 0 = none is told */
     uint8_t fail_times;  /* how many attempts fail so before one goes through; 255 = all */
     uint32_t line;       /* of the file it is from; 0 = of none */
 };

@@ -53,6 +53,12 @@ int policy_compose(const struct vc_spec *vc, const struct names *names, const st
         if (r < 0)
             return r;
     }
+    if (vc->priorities == PRIORITIES_STRICT && !setup.planner->by_rank && setup.planner->run_order != RUN_BY_KEY)
+        return error_set(
+            err, -EINVAL,
+            "vcs.%s: priorities: strict goes with policies that start or preempt by rank; %s shares GPUs out "
+            "by itself",
+            names_get(names, vc->name), setup.planner->name);
     *ret_setup = setup;
     return 0;
 }

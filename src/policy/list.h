@@ -5,10 +5,10 @@
  * ORDERS, PLACES, PLANNERS and TUNERS name the parts; POLICIES are compositions under the names people use. A
  * composition fixes some knobs of its parts; the rest can be set with --set or in the cluster file.
  */
-#include "core/order.h"
-#include "core/place.h"
-#include "core/planner.h"
-#include "core/tune.h"
+#include "core/contract/order.h"
+#include "core/contract/place.h"
+#include "core/contract/planner.h"
+#include "core/contract/tune.h"
 
 #define ORDERS(X)                                                                                                      \
     X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim) X(pollux_sim) X(chronus) X(edf) X(tier)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/retry.h"
 #include "policy/list.h"
 
 static const struct policy policies[] = {
@@ -371,6 +372,20 @@ static int set_compat(struct policy_setup *setup, const char *value, struct erro
     return error_set(err, -EINVAL, "compat: expected %s, got '%s'", known, value);
 }
 
+/* What every policy has: how often the system may fail a job. */
+static int set_system_retries(struct policy_setup *setup, const char *value, struct error *err)
+{
+    static const struct param param = {
+        .name = "system-retries", .kind = PARAM_COUNTER, .standard = SYSTEM_RETRIES, .max = UINT32_MAX
+    };
+    int64_t most;
+
+    if (read_number(&param, value, &most) < 0 || most > param.max)
+        return error_set(err, -EINVAL, "system-retries: expected a number or inf, got '%s'", value);
+    setup->system_retries = (uint32_t)most;
+    return 0;
+}
+
 int policy_set(struct policy_setup *setup, const char *key, const char *value, struct error *err)
 {
     int found = -ENOENT, r;
@@ -381,6 +396,8 @@ int policy_set(struct policy_setup *setup, const char *key, const char *value, s
         return set_compat(setup, value, err);
     if (strcmp(key, "optimise") == 0)
         return set_tuners(setup, value, err);
+    if (strcmp(key, "system-retries") == 0)
+        return set_system_retries(setup, value, err);
     r = set_in(setup->planner->params, setup->planner_params, key, value, err);
     found = r == -ENOENT ? found : r;
     if (found >= 0 || found == -ENOENT) {
@@ -420,7 +437,9 @@ static void set_fixed(struct policy_setup *setup, const char *at)
 
 void policy_setup(const struct policy *policy, struct policy_setup *ret_setup)
 {
-    *ret_setup = (struct policy_setup){ .order = policy->order, .place = policy->place, .planner = policy->planner };
+    *ret_setup = (struct policy_setup){
+        .order = policy->order, .place = policy->place, .planner = policy->planner, .system_retries = SYSTEM_RETRIES
+    };
     standards(policy->order->params, ret_setup->order_params);
     standards(policy->place->params, ret_setup->place_params);
     standards(policy->planner->params, ret_setup->planner_params);
@@ -441,11 +460,12 @@ static void keys_add(const struct param *params, char *out, size_t size)
 
 void policy_keys(const struct policy_setup *setup, char *out, size_t size)
 {
-    assert(size > 8);
-    assert(size > 24);
-    memcpy(out, "place, optimise", 16);
+    static const char all[] = "place, optimise, system-retries";
+
+    assert(size > sizeof(all) + 16);
+    memcpy(out, all, sizeof(all));
     if (policy_compat(setup, 0))
-        memcpy(out + 15, ", compat", 9);
+        memcpy(out + sizeof(all) - 1, ", compat", 9);
     keys_add(setup->planner->params, out, size);
     keys_add(setup->order->params, out, size);
     keys_add(setup->place->params, out, size);

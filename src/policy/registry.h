@@ -2,7 +2,7 @@
 #pragma once
 /* registry.h - policies by name, and their knobs from text. */
 #include "base/error.h"
-#include "core/vc.h"
+#include "core/planning/vc.h"
 
 struct policy {
     const char *name, *summary, *fixed; /* fixed: "key=value key=value" */

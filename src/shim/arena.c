@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shim/step.h"
+#include "shim/steps/step.h"
 
 /* A launching thread may read the one there is: the new one takes its address. */
 static void page_over(void *old, void *fresh)

@@ -4,7 +4,7 @@
  * Copies are not gated in HARVEST (copy engines have groups of their own); they wait while the job is paused or its
  * memory is being moved, and tell the guaranteed job's idle detection that a stream is busy.
  */
-#include "shim/bulk.h"
+#include "shim/gate/bulk.h"
 #include "shim/shim.h"
 
 #define SYNC ((CUstream)(uintptr_t)-1)

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/admit.h"
+#include "shim/gate/admit.h"
 #include "shim/kernel.h"
 #include "shim/shim.h"
 

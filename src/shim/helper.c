@@ -18,8 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "shim/admit.h"
 #include "shim/channel.h"
+#include "shim/gate/admit.h"
 #include "shim/shim.h"
 
 #define HELLO_MS 50

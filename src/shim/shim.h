@@ -150,7 +150,7 @@ static inline bool thread_captures(void)
     return capture_any() && capture_mine();
 }
 
-/* --- gate.c */
+/* --- gate/gate.c */
 /* Waits until a submission may go on, and counts it as inside until submit_leave(). */
 struct submit {
     struct page_counters *stripe;
@@ -172,7 +172,7 @@ void gate_lease_own(uint64_t until_ns); /* nobody else will write one for a whil
 void gate_hold(void);
 void gate_release(void);
 
-/* --- fence.c: estimates and what is in flight (opportunistic side) */
+/* --- gate/fence.c: estimates and what is in flight (opportunistic side) */
 uint32_t fence_estimate(uint64_t key);
 int32_t fence_probe_begin(uint64_t key, CUstream stream);
 void fence_probe_end(int32_t probe, CUstream stream);
@@ -181,7 +181,7 @@ uint64_t fence_inflight_us(void);
 void fence_poll(void);
 void fence_cover(CUstream stream);
 
-/* --- slice.c */
+/* --- gate/slice.c */
 int slice_set(uint32_t us); /* 0, or -errno: time slices are off */
 uint32_t slice_groups(void);
 
@@ -195,6 +195,6 @@ void helper_need(int gpu, uint64_t bytes);
 void helper_forked(void);
 bool helper_thread(void *(*run)(void *)); /* one of ours: no signals, a small stack. False: none can be had */
 
-#include "shim/mem.h"
-#include "shim/rg.h"
-#include "shim/step.h"
+#include "shim/gate/guaranteed.h"
+#include "shim/memory/mem.h"
+#include "shim/steps/step.h"

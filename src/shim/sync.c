@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sync.c - waits, queries, events and streams: what tells us that work is complete. */
-#include "shim/bulk.h"
+#include "shim/gate/bulk.h"
 #include "shim/shim.h"
 
 #define NO_DRIVER(name)                                                                                                \

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/file.h"
-#include "wire/decimal.h"
+#include "wire/text/decimal.h"
 
 /* The service on one line; 0 = a header or nothing. */
 static int read_line(const char *path, size_t number, const char *text, size_t length, svc_t *ret, struct error *err)

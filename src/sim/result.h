@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 #include "model/reason.h"
-#include "sim/told.h"
+#include "sim/driver/told.h"
 
 struct trace;
 struct cluster_spec;

@@ -10,9 +10,9 @@
 #include "base/alloc.h"
 #include "policy/compose.h"
 #include "sim/history.h"
-#include "sim/metrics.h"
-#include "wire/decimal.h"
-#include "wire/suggest.h"
+#include "sim/metrics/metrics.h"
+#include "wire/text/decimal.h"
+#include "wire/text/suggest.h"
 
 static int unknown_policy(const char *name, struct error *err)
 {
@@ -42,7 +42,7 @@ static int unknown_key(const struct policy_setup *setup, const char *key, struct
     return error_set(
         err, -EINVAL,
         "no setting '%s'; the policy has %s; the world %s; the run round, quota, cells, borrow, until, infeasible, "
-        "reload, carry, history",
+        "unknown-vc, reload, carry, history",
         key, keys, world);
 }
 
@@ -116,6 +116,17 @@ static int set_run(struct scenario *s, const char *key, const char *value, struc
     return -ENOENT;
 }
 
+/* What becomes of jobs whose virtual cluster the cluster has not. -ENOENT if it is another setting. */
+static int set_unknown_vc(struct scenario *s, const char *key, const char *value, struct error *err)
+{
+    if (strcmp(key, "unknown-vc") != 0)
+        return -ENOENT;
+    if (strcmp(value, "spread") != 0 && strcmp(value, "error") != 0)
+        return error_set(err, -EINVAL, "unknown-vc: expected error or spread, got '%s'", value);
+    s->spreads = strcmp(value, "spread") == 0;
+    return 0;
+}
+
 static int set_one(struct scenario *s, struct policy_setup *setup, const char *key, const char *value,
                    struct error *err)
 {
@@ -123,6 +134,8 @@ static int set_one(struct scenario *s, struct policy_setup *setup, const char *k
 
     if (r == -ENOENT)
         r = set_run(s, key, value, err);
+    if (r == -ENOENT)
+        r = set_unknown_vc(s, key, value, err);
     if (r == -ENOENT)
         r = world_config_set(&s->driver.world, key, value, err);
     if (r == -ENOENT)
@@ -213,6 +226,8 @@ static int map_vcs(struct scenario *s, const struct trace *trace, struct error *
 
         while (v < s->cluster.vc_count && strcmp(names_get(&s->cluster.names, s->vcs[v].name), name) != 0)
             v++;
+        if (v == s->cluster.vc_count && s->spreads)
+            v = *name ? spec->vc % s->cluster.vc_count : 0;
         if (v == s->cluster.vc_count)
             return trace_fail(trace, i,
                               error_set(err, -ENOENT, "job %s: the cluster has no virtual cluster '%s' [NoSuchVc]",

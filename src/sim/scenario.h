@@ -8,7 +8,7 @@
  */
 #include "base/cleanup.h"
 #include "policy/registry.h"
-#include "sim/driver.h"
+#include "sim/driver/driver.h"
 
 struct setting {
     const char *key, *value;
@@ -20,6 +20,7 @@ struct scenario {
     struct vc_spec *vcs;         /* owned; what cluster.vcs points at */
     struct policy_setup *policies;
     uint32_t *job_vcs, *job_skus;
+    bool spreads;                   /* jobs of virtual clusters that are not there go to those that are */
     uint32_t type_skus[32];         /* types of the trace, as masks of the cluster's */
     uint8_t licenses[LICENSES_MAX]; /* of the trace, as numbers of the cluster */
     svc_t *history;                 /* owned; what earlier jobs needed, for orderings that learn */

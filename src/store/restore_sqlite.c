@@ -16,17 +16,21 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "store/check.h"
+#include "store/page_file.h"
 #include "store/store_ops.h"
+#include "store/wal_file.h"
 
 #define NAME "muster.db"
 #define PART NAME ".part"
-enum { HEADER_BYTES = 100, COPY_BYTES = 1 << 18, SCHEMA_BYTES = 8192 };
+enum { HEADER_BYTES = 100, SPARE_AT = 20, COPY_BYTES = 1 << 18, SCHEMA_BYTES = 8192 };
 
 struct restore {
     const char *from;
     int file, dir, part;
     bool made; /* the directory */
     int64_t size;
+    bool sums; /* its pages have them: it is not of the former version */
     uid_t uid; /* of who will use it */
     gid_t gid;
 };
@@ -64,6 +68,7 @@ static int source_open(struct restore *r, struct error *err)
     r->size = st.st_size;
     if (pread(r->file, head, sizeof(head), 0) != (ssize_t)sizeof(head) || memcmp(head, "SQLite format 3", 16) != 0)
         return error_set(err, -EBADMSG, "store: %s is no backup", r->from);
+    r->sums = head[SPARE_AT] == PAGE_SPARE;
     page = number_read(head + 16, 2);
     said = number_read(head + 28, 4) * (page == 1 ? 65536 : page);
     if (said != r->size)
@@ -74,7 +79,8 @@ static int source_open(struct restore *r, struct error *err)
 
 static int target_open(struct restore *r, const char *directory, struct error *err)
 {
-    static const char *const names[] = { NAME, NAME "-wal", NAME "-shm", NAME "-journal", "tail", "tail-map" };
+    static const char *const names[] = { NAME,      NAME "-wal", NAME "-shm", NAME "-journal", "log-tail",
+                                         "log-map", "mark",      "tail",      "tail-map" };
     struct statvfs room;
     struct stat st;
 
@@ -124,6 +130,8 @@ static int copy_make(struct restore *r, struct error *err)
 
 static int not_ours(const struct restore *r, sqlite3 *db, struct error *err, const char *what)
 {
+    if (sqlite3_extended_errcode(db) == SQLITE_IOERR_DATA)
+        what = "a page of it is damaged";
     return error_set(err, -EBADMSG, "store: %s: %s", r->from, what ? what : sqlite3_errmsg(db));
 }
 
@@ -155,7 +163,7 @@ static int schema_check(const struct restore *r, sqlite3 *db, struct error *err)
     int result = 0;
 
     if (!want || sqlite3_open(":memory:", &fresh) != SQLITE_OK ||
-        sqlite3_exec(fresh, store_sqlite_schema, NULL, NULL, NULL) != SQLITE_OK) {
+        sqlite3_exec(fresh, r->sums ? db_schema : db_schema_v1, NULL, NULL, NULL) != SQLITE_OK) {
         result = error_set(err, -ENOMEM, "store: no memory");
     } else {
         schema_get(fresh, want, SCHEMA_BYTES);
@@ -168,12 +176,30 @@ static int schema_check(const struct restore *r, sqlite3 *db, struct error *err)
     return result;
 }
 
+/* Its digests and sums; one of the former version has none. */
+static int sums_check(const struct restore *r, sqlite3 *sql, struct error *err)
+{
+    struct digester *digester = NULL;
+    struct db db = { .sql = sql };
+    int result = r->sums && digester_new(&digester) < 0 ? error_set(err, -ENOMEM, "store: no memory") : 0;
+
+    db.digester = digester;
+    if (r->sums && result == 0)
+        result = check_log(&db, err);
+    if (r->sums && result == 0)
+        result = check_history(&db, err);
+    if (result == -EBADMSG)
+        (void)error_prefix(err, result, "store: %s is damaged", r->from);
+    digester_free(digester);
+    return result;
+}
+
 static int content_check(const struct restore *r, sqlite3 *db, struct error *err)
 {
-    static const struct {
+    const struct {
         const char *sql, *want, *what;
     } checks[] = {
-        { "PRAGMA user_version", "1", "is no backup of this version" },
+        { "PRAGMA user_version", r->sums ? "2" : "1", "is no backup of this version, nor of the one before" },
         { "PRAGMA integrity_check(1)", "ok", "is damaged" },
         { "SELECT count(*) FROM snapshot WHERE one != 1 OR typeof(seq) != 'integer' OR seq < 0 OR typeof(data) != "
           "'blob'",
@@ -183,7 +209,7 @@ static int content_check(const struct restore *r, sqlite3 *db, struct error *err
     char text[256];
     int result = 0;
 
-    _Static_assert(STORE_SCHEMA_VERSION == 1, "and above");
+    _Static_assert(STORE_SCHEMA_VERSION == 2, "and above");
     for (size_t i = 0; result == 0 && i < sizeof(checks) / sizeof(checks[0]); i++) {
         value_get(db, checks[i].sql, text, sizeof(text));
         if (strcmp(text, checks[i].want) != 0)
@@ -191,7 +217,7 @@ static int content_check(const struct restore *r, sqlite3 *db, struct error *err
         if (result == 0 && i == 0)
             result = schema_check(r, db, err);
     }
-    return result;
+    return result == 0 ? sums_check(r, db, err) : result;
 }
 
 static int copy_check(const struct restore *r, struct error *err)
@@ -202,7 +228,8 @@ static int copy_check(const struct restore *r, struct error *err)
 
     /* As it lies there: without the journals that somebody might have put beside it. */
     (void)snprintf(path, sizeof(path), "file:/proc/self/fd/%d/" PART "?immutable=1", r->dir);
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, r->sums ? wal_file_vfs() : NULL) !=
+        SQLITE_OK) {
         result = not_ours(r, db, err, NULL);
     } else {
         (void)sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -220,6 +247,20 @@ static int copy_name(const struct restore *r, struct error *err)
         renameat2(r->dir, PART, r->dir, NAME, RENAME_NOREPLACE) < 0 || fsync(r->dir) < 0)
         return error_set(err, -errno, "store: " NAME ": %s", strerror(errno));
     return 0;
+}
+
+int store_file_check(const char *path, struct error *err)
+{
+    struct restore r = { .from = path, .sums = true };
+    sqlite3 *db = NULL;
+    int result;
+
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, wal_file_vfs()) != SQLITE_OK)
+        result = not_ours(&r, db, err, NULL);
+    else
+        result = content_check(&r, db, err);
+    (void)sqlite3_close(db);
+    return result;
 }
 
 int store_sqlite_restore(const char *from, const char *directory, struct error *err)

@@ -67,6 +67,16 @@ int store_history_get(struct store *store, int64_t id, store_job_fn each, void *
     return store->ops->history_get(store, id, each, arg, err);
 }
 
+const char *store_worn(struct store *store)
+{
+    return store->ops->worn ? store->ops->worn(store) : NULL;
+}
+
+int store_scrub(struct store *store, struct error *err)
+{
+    return store->ops->scrub ? store->ops->scrub(store, err) : 0;
+}
+
 int store_backup(struct store *store, const char *to, struct error *err)
 {
     if (!store->ops->backup)

@@ -6,6 +6,9 @@
  * controller makes them one at a time, most on a worker thread. An implementation is a table of functions (store_mem.c,
  * store_sqlite.c); what it returned 0 for survives the loss of the process, and of power where it keeps a file, unless
  * it was to be lazy.
+ *
+ * All that is kept has a sum, and the batches a chain of digests. A store that is opened is whole: all that was ever
+ * acknowledged is there. Else it is not opened, the words say what is missing, and nothing was changed.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,7 +55,8 @@ struct store_query {
 typedef int (*store_batch_fn)(void *arg, uint64_t seq, const char *data, size_t size, struct error *err);
 typedef int (*store_job_fn)(void *arg, const struct store_job *job, struct error *err);
 
-/* "mem:" or a directory, made if it is not there; a second process is kept out (-EBUSY). */
+/* "mem:" or a directory, made if it is not there; a second process is kept out (-EBUSY). -EBADMSG: something is damaged
+ * or missing. -EPROTONOSUPPORT: another version wrote it; the one before this is read, and made one of this. */
 int store_open(const char *where, struct store **ret_store, struct error *err);
 void store_close(struct store *store);
 
@@ -74,6 +78,26 @@ int store_history(struct store *store, const struct store_query *query, store_jo
                   struct error *err);
 int store_history_get(struct store *store, int64_t id, store_job_fn each, void *arg, struct error *err);
 
-/* A consistent copy in one file, while the store is in use; and a fresh store from it. */
+/* What is damaged though nothing is lost, in words; NULL. */
+const char *store_worn(struct store *store);
+
+/* Looks whether a part of what is on the disk is still as it was written, the next one with each call. 1: there is more
+ * of this round; 0: that was the last; -EBADMSG: something is not, in words. */
+int store_scrub(struct store *store, struct error *err);
+
+/* Looks a directory through while nobody uses it. `repair`: makes of it what can be opened, keeps the damaged files in
+ * a folder of their own, and takes what it cannot read from `backup` (may be NULL). What it finds goes to say(), a line
+ * at a time; batches that were lost though they can be read, to lost(). 0: all is well (now); -EBADMSG: it is not. */
+struct store_fsck {
+    bool repair;
+    const char *backup;
+    void (*say)(void *arg, const char *line);
+    store_batch_fn lost;
+    void *arg;
+};
+int store_fsck(const char *directory, const struct store_fsck *how, struct error *err);
+
+/* A consistent copy in one file, while the store is in use, read again before it has its name; and a fresh store from
+ * it. */
 int store_backup(struct store *store, const char *to, struct error *err);
 int store_restore(const char *from, const char *where, struct error *err);

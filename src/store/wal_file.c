@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "store/page_file.h"
 
 /* SQLite's own files take less than 128 KiB in one call. */
 enum { PIECE_BYTES_MAX = 65536 };
@@ -176,6 +177,8 @@ static int wal_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int 
     int r;
 
     (void)vfs;
+    if (flags & SQLITE_OPEN_MAIN_DB)
+        return page_file_open(wal.real, name, base, flags, ret_flags);
     if (!(flags & SQLITE_OPEN_WAL))
         return wal.real->xOpen(wal.real, name, base, flags, ret_flags);
     *file = (struct wal_file){ 0 };
@@ -193,8 +196,9 @@ static void wal_register(void)
         return;
     wal.vfs = *wal.real;
     wal.vfs.pNext = NULL;
-    wal.vfs.zName = "muster-wal";
-    wal.vfs.szOsFile += (int)sizeof(struct wal_file);
+    wal.vfs.zName = "muster-state";
+    wal.vfs.szOsFile +=
+        (int)sizeof(struct wal_file) > page_file_size() ? (int)sizeof(struct wal_file) : page_file_size();
     wal.vfs.xOpen = wal_open;
     if (sqlite3_vfs_register(&wal.vfs, 0) != SQLITE_OK)
         wal.real = NULL;

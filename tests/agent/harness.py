@@ -71,6 +71,35 @@ def shepherds(agent, job=''):
     return found
 
 
+def below(agent, name):
+    """pids of programs of this name that have the agent's state open, or stand below it"""
+    found = []
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open('/proc/%s/comm' % pid) as file:
+                if file.read().strip() != name:
+                    continue
+            with open('/proc/%s/stat' % pid) as file:
+                parent = int(file.read().rsplit(')', 1)[1].split()[1])
+            if parent == agent.process.pid or any(os.path.realpath('/proc/%s/fd/%s' % (pid, fd)).startswith(os.path.realpath(agent.state))
+                                                  for fd in os.listdir('/proc/%s/fd' % pid)):
+                found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def watchdogs(agent):
+    return below(agent, 'muster-watchdog')
+
+
+def forkers(agent):
+    """The process that forks shepherds, and the one that is ready for the next task."""
+    first = below(agent, 'muster-forker')
+    return first + [int(pid) for one in first for pid in content('/proc/%d/task/%d/children' % (one, one)).split()
+                    if content('/proc/%s/comm' % pid).strip() == 'muster-forker']
+
+
 def remains(controller):
     """What a failed test left: processes with the mark of its agent."""
     for name in os.listdir('/proc'):
@@ -107,7 +136,7 @@ def run(function, flags, options):
     finally:
         if agent.process.poll() is None:
             agent.kill()
-        for pid in shepherds(agent):
+        for pid in shepherds(agent) + watchdogs(agent):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

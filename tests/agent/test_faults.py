@@ -5,11 +5,13 @@ usage: test_faults.py MUSTER_AGENT [NAME...]
 """
 import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
 
-from harness import content, gone, main, shepherds, test, wait_for
+from harness import content, forkers, gone, main, shepherds, test, wait_for, watchdogs
 
 
 @test()
@@ -158,6 +160,31 @@ def reports_are_said_again_until_they_are_taken(c, a, d):
     c.connected(3)
     c.launch(9, 'true')
     c.report(9, 'exited')
+
+
+@test()
+def a_journal_that_is_damaged(c, a, d):
+    c.ack, c.acked_seq = False, 0
+    c.connected()
+    for job in (1, 2, 3):
+        c.launch(job, 'exit %d' % job, gpus=[job])
+        c.report(job, 'exited')
+    last = max(c.seen[c.agent])
+    a.kill()
+    with open(a.state + '/journal', 'r+b') as f:
+        text = f.read()
+        lines = [at for at in range(len(text)) if text[at:at + 1] == b'\n']
+        at = lines[0] + 30  # in the first report
+        f.seek(at)
+        f.write(bytes([text[at] ^ 2]))
+    c.acked_seq = last
+    c.ack = True
+    a.start()
+    c.connected(2)
+    c.launch(9, 'exit 9', gpus=[1])
+    end = c.report(9, 'exited')  # under a number that was not used before, else a controller leaves it out
+    assert end['exit'] == 9 and end['seq'] > last, (end, last)
+    assert os.path.exists(a.state + '/journal.damaged')
 
 
 @test()
@@ -317,6 +344,283 @@ def a_gpu_falls_ill_and_recovers(c, a, d):
     a.start()
     got = c.wait('the recovery', lambda: [r for r in c.reports if 'gpu' in r and r['gpu']['ok']])
     assert got[0]['gpu']['index'] == 3, got
+
+
+def stopped(pids, number=signal.SIGSTOP):
+    for pid in pids:
+        os.kill(pid, number)
+
+
+@test(lease_ms=3000, hold=True)
+def tasks_outlive_the_controller(c, a, d):
+    """Told to hold, they go on although nobody answers, and through restarts of the agent; a lease told later counts."""
+    c.connected()
+    assert c.hellos[0]['lease_ms'] == 1, c.hellos[0]  # nothing runs
+    c.launch(1, 'echo $$ > %s/pid; sleep 1000' % d)
+    wait_for(lambda: content(d + '/pid').strip(), what='the job')
+    with c.lock:
+        c.echo = False
+    c.cut()
+    c.connected(2)
+    assert c.hellos[1]['lease_ms'] == 0, c.hellos[1]
+    time.sleep(4)
+    a.kill()
+    a.start()
+    c.connected(3)
+    c.wait('beats', lambda: len(c.hellos) >= 3 and c.beats and c.beats[-1].get('lease_ms') == 0)
+    assert not gone(int(content(d + '/pid')), 0.1), 'the job ended with its controller'
+    # Now there is to be one: also for shepherds that were started without.
+    c.hold = False
+    c.cut()
+    c.connected(4)
+    assert c.hellos[3]['lease_ms'] == 0, c.hellos[3]
+    c.wait('a beat that knows it', lambda: c.beats[-1].get('lease_ms') == 3000)
+    assert c.report(1, 'exited')['cause'] == 'fence'
+
+
+@test(lease_ms=3600000)
+def a_shorter_lease_counts_at_once(c, a, d):
+    """What was told before is not in force any more, nor what an agent of another boot has left behind."""
+    c.connected()
+    c.launch(1, 'echo $$ > %s/pid; sleep 1000' % d)
+    wait_for(lambda: content(d + '/pid').strip(), what='the job')
+    c.lease_ms, c.echo = 2000, False
+    c.cut()
+    c.connected(2)
+    assert 3000000 < c.hellos[1]['lease_ms'] <= 3600000, c.hellos[1]
+    assert c.report(1, 'exited')['cause'] == 'fence'
+
+
+@test(lease_ms=3000)
+def a_stopped_shepherd_keeps_no_lease_waiting(c, a, d):
+    """Nobody but the agent is left to end it: the controller starts it elsewhere soon."""
+    c.connected()
+    c.launch(1, 'echo $$ > %s/pid; sleep 1000' % d)
+    wait_for(lambda: content(d + '/pid').strip(), what='the job')
+    pid = int(content(d + '/pid'))
+    stopped(shepherds(a))
+    with c.lock:
+        c.echo = False
+    assert gone(pid), 'the job outlived its lease'
+    assert c.report(1, 'exited')['cause'] == 'fence'
+
+
+@test(lease_ms=4000)
+def nor_do_agent_and_shepherd_together(c, a, d):
+    """Both are stopped: the watchdog ends it. What both were about to do when they go on again is not done."""
+    c.connected()
+    c.launch(1, 'echo $$ > %s/pid; sleep 1000' % d)
+    wait_for(lambda: content(d + '/pid').strip(), what='the job')
+    pid = int(content(d + '/pid'))
+    wait_for(lambda: watchdogs(a), what='the watchdog')
+    os.kill(watchdogs(a)[0], signal.SIGKILL)
+    wait_for(lambda: watchdogs(a), what='another watchdog')
+    stopped(shepherds(a))
+    a.process.send_signal(signal.SIGSTOP)
+    c.launch(2, 'echo $$ > %s/pid2; sleep 1000' % d, gpus=[1])  # arrives, and is not read
+    assert gone(pid), 'the job outlived its lease'
+    time.sleep(1)
+    c.keep = []
+    a.process.send_signal(signal.SIGCONT)
+    assert c.report(1, 'exited')['cause'] in ('lost', 'fence')
+    c.report(2, 'refused')
+    assert not content(d + '/pid2'), 'a launch from before the end of the lease began after it'
+    wait_for(lambda: not watchdogs(a), what='the end of the watchdog')
+
+
+@test()
+def a_stopped_shepherd_is_no_shelter(c, a, d):
+    """Cancelled, at its time limit, stopped: it ends, with the cause it was told."""
+    c.connected()
+    for job in (1, 2, 3):
+        end = int((time.time() + 3) * 1e6) if job == 3 else 0
+        c.launch(job, 'echo $$ > %s/pid%d; sleep 1000' % (d, job), gpus=[job], end=end, spec={'grace': '1s'})
+        wait_for(lambda: content('%s/pid%d' % (d, job)).strip(), what='the job')
+    pids = [int(content('%s/pid%d' % (d, job))) for job in (1, 2, 3)]
+    stopped(shepherds(a))
+    c.order('stop', 1, kind='cancel', grace_ms=500)
+    c.order('stop', 2, kind='preempt', grace_ms=0)
+    for job, cause in ((1, 'cancel'), (2, 'preempt'), (3, 'timeout')):
+        end = c.report(job, 'exited', timeout=60)
+        assert (end['cause'], end['signal']) == (cause, 9), end
+    assert all(gone(pid, 0.1) for pid in pids)
+    c.launch(4, 'echo up', gpus=[1])
+    assert c.report(4, 'exited')['exit'] == 0
+
+
+@test()
+def an_agent_that_was_stopped_keeps_its_tasks(c, a, d):
+    """Its shepherd had more to say than a socket holds, and has hung up."""
+    c.connected()
+    c.launch(1, """echo $$ > %s/pid; python3 -c '
+import os, socket
+s = socket.socket(socket.AF_UNIX); s.connect(os.environ["MUSTER_SOCKET"])
+while not os.path.exists("%s/stopped"): pass
+for i in range(3000): s.sendall(b"ckpt step=%%d path=/%%s\\n" %% (i, b"x" * 300))
+open("%s/said", "w").close()'; sleep 1000""" % (d, d, d))
+    wait_for(lambda: content(d + '/pid'), what='the job')
+    c.report(1, 'running')
+    a.process.send_signal(signal.SIGSTOP)
+    open(d + '/stopped', 'w').close()
+    wait_for(lambda: os.path.exists(d + '/said'), what='the job, which is not held up')
+    a.process.send_signal(signal.SIGCONT)
+    c.wait('the last checkpoint', lambda: [r for r in c.reports if (r.get('ckpt') or {}).get('step') == 2999])
+    assert not gone(int(content(d + '/pid')), 0.5), 'the job was killed'
+    c.order('stop', 1, kind='cancel', grace_ms=0)
+    assert c.report(1, 'exited')['cause'] == 'cancel'
+
+
+@test()
+def a_clock_that_is_set_ends_no_job_early(c, a, d):
+    """By an hour, either way, while the job runs: its time is what it was told it has."""
+    shift = os.environ.get('CLOCK_SHIFT_LIBRARY')
+    c.connected()
+    if not shift:
+        return
+    # A copy alone: the shepherds are then of the agent's program, which takes the library.
+    a.kill()
+    shutil.copy(a.command[0], d + '/muster-agent')
+    a.command[0] = d + '/muster-agent'
+    os.environ.update(LD_PRELOAD=shift, CLOCK_SHIFT=d + '/shift')
+    try:
+        with open(d + '/shift', 'w') as f:
+            f.write('0')
+        a.start()
+    finally:
+        del os.environ['LD_PRELOAD'], os.environ['CLOCK_SHIFT']
+    c.connected(2)
+    for job, seconds in ((1, 60), (2, 4)):
+        c.launch(job, 'echo $$ > %s/pid%d; sleep 1000' % (d, job), gpus=[job], end=int((time.time() + seconds) * 1e6), spec={'grace': '1s'})
+        wait_for(lambda: content('%s/pid%d' % (d, job)).strip(), what='the job')
+    with open(d + '/shift', 'w') as f:
+        f.write('3600')
+    c.order('signal', 1, signal=0)  # its shepherd looks at its clocks
+    assert not gone(int(content(d + '/pid1')), 1.5), 'a clock that was set forward ended it'
+    with open(d + '/shift', 'w') as f:
+        f.write('-3600')
+    assert c.report(2, 'exited')['cause'] == 'timeout', 'a clock that was set back keeps it'
+    assert not gone(int(content(d + '/pid1')), 0.1)
+    c.order('stop', 1, kind='cancel', grace_ms=0)
+    c.report(1, 'exited')
+
+
+class Frozen:
+    """A file system that can be made not to answer, as a server of files that hangs: whoever writes waits in the kernel."""
+
+    def __init__(self, folder):
+        self.image, self.path, self.frozen = folder + '/image', folder + '/disk', False
+        with open(self.image, 'wb') as f:
+            f.truncate(16 << 20)
+        os.mkdir(self.path)
+
+    def __enter__(self):
+        for command in (['mkfs.ext4', '-q', self.image], ['mount', '-o', 'loop', self.image, self.path]):
+            if subprocess.run(command, capture_output=True).returncode != 0:
+                return None  # not where containers may not mount
+        return self
+
+    def __exit__(self, *unused):
+        if self.frozen:
+            self.freeze(False)
+        for _ in range(200):
+            if subprocess.run(['umount', self.path], capture_output=True).returncode == 0 or not os.path.ismount(self.path):
+                return
+            time.sleep(0.05)
+
+    def freeze(self, frozen=True):
+        subprocess.run(['fsfreeze', '-f' if frozen else '-u', self.path], check=True)
+        self.frozen = frozen
+
+
+@test()
+def output_on_a_file_system_that_hangs(c, a, d):
+    """What runs can be ended, what is to start is given up, others do not notice; and nothing begins when it answers again."""
+    with open(d + '/agent.yaml', 'w') as f:
+        f.write('start_limit: 3s\n')
+    c.connected()
+    a.kill()
+    a.command += ['--config', d + '/agent.yaml']
+    a.start()
+    c.connected(2)
+    with Frozen(d) as disk:
+        if not disk:
+            return
+        c.launch(1, 'echo $$ > %s/pid; while :; do echo line; sleep 0.01; done' % d, gpus=[1], spec={'output': disk.path + '/out'})
+        wait_for(lambda: content(disk.path + '/out'), what='output')
+        pid = int(content(d + '/pid'))
+        # One that writes there itself cannot be killed: it keeps its GPU, and is told.
+        c.launch(5, 'while :; do echo line >> %s/own; done' % disk.path, gpus=[5])
+        wait_for(lambda: content(disk.path + '/own'), what='its file')
+        disk.freeze()
+        time.sleep(0.5)
+        c.order('stop', 5, kind='cancel', grace_ms=0)
+        c.launch(6, 'echo up', gpus=[5])
+        c.launch(2, 'echo $$ > %s/pid2; sleep 1000' % d, gpus=[2], spec={'output': disk.path + '/other'})
+        c.launch(3, 'echo up', gpus=[3])
+        assert c.report(3, 'exited')['exit'] == 0
+        c.order('suspend', 1)
+        c.report(1, 'suspended')
+        c.order('resume', 1)
+        c.report(1, 'running')
+        end = c.report(2, 'refused')
+        assert end['blame'] == 'system' and 'answer' in end['cause'], end
+        c.order('stop', 1, kind='cancel', grace_ms=500)
+        assert c.report(1, 'exited', timeout=60)['cause'] == 'cancel'
+        assert gone(pid, 0.1)
+        c.launch(4, 'echo up', gpus=[1])
+        assert c.report(4, 'exited')['exit'] == 0
+        stuck = c.wait('that it cannot be killed', lambda: c.beats[-1].get('stuck'))
+        assert [(one['job'], one['seconds'] >= 10) for one in stuck] == [(5, True)], stuck
+        assert not [r for r in c.reports if r.get('job') == 6], 'its GPU was given to another'
+        disk.freeze(False)
+        assert c.report(5, 'exited')['cause'] == 'cancel'
+        assert c.report(6, 'exited')['exit'] == 0
+        wait_for(lambda: not shepherds(a), what='the end of those that hung')
+        assert not content(d + '/pid2'), 'it began after it was given up'
+
+
+@test()
+def the_state_is_where_its_file_says(c, a, d):
+    """Not in the usual place, where another agent may be: here it cannot be, and that is said."""
+    c.connected()  # that of the test itself is up before it is ended
+    with open(d + '/agent.yaml', 'w') as f:
+        f.write('state: %s/agent.yaml/below\n' % d)
+    said = subprocess.run([a.command[0], '--url', 'http://127.0.0.1:1', '--node', 'x', '--fake', '1:H100', '--config', d + '/agent.yaml'],
+                          stderr=subprocess.PIPE, timeout=60)
+    assert said.returncode != 0 and b'agent.yaml/below' in said.stderr, said
+
+
+@test()
+def what_does_not_come_up_is_given_up(c, a, d):
+    """The process that forks is stopped: it is replaced, and what it was to start never begins."""
+    c.connected()
+    a.kill()
+    with open(d + '/agent.yaml', 'w') as f:
+        f.write('start_limit: 3s\n')
+    a.command += ['--config', d + '/agent.yaml']
+    a.start()
+    c.connected(2)
+    c.launch(1, 'echo up', gpus=[1])
+    assert c.report(1, 'exited')['exit'] == 0
+    frozen = forkers(a)
+    assert len(frozen) == 2, frozen
+    stopped(frozen)
+    c.launch(2, 'echo $$ > %s/pid2; sleep 1000' % d, gpus=[2])
+    c.launch(3, 'echo $$ > %s/pid3; sleep 1000' % d, gpus=[3])
+    for job in (2, 3):
+        end = c.report(job, 'refused')
+        assert end['blame'] == 'system' and 'does not answer' in end['cause'], end
+    wait_for(lambda: set(forkers(a)) - set(frozen), what='another forker')
+    c.launch(4, 'echo up', gpus=[4])
+    assert c.report(4, 'exited')['exit'] == 0
+    # What was to be forked then is read when the process goes on, and not begun.
+    for pid in frozen:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+        assert gone(pid), 'the former forker goes on'
+    assert not content(d + '/pid2') and not content(d + '/pid3'), 'it began after it was given up'
 
 
 sys.exit(main())

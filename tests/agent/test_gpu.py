@@ -110,6 +110,20 @@ def it_is_there_by_itself(c, a, d):
 
 
 @test('--private-tmp', 'off', fake=None)
+def its_steps_are_told(c, a, d):
+    c.connected()
+    c.launch(1, RUN, runtime=True, spec={'env': dict(ENV, JOB_GAP_US='20000')})
+    moves(a, 1)
+    rows = lambda: [r for f in c.progress for r in f if r[0] == 1]
+    wait_for(lambda: any(r[6] > 0 for r in rows()), what='a rate of mini-batches')
+    row = rows()[-1]
+    assert row[4] == 2 and 0 < row[5] <= steps(a, 1), row  # of the runtime
+    # It has a rate that its count bears out, within what a loaded machine does.
+    assert 0 < row[6] <= 60 * 1000000, row
+    over(c, a, 1)
+
+
+@test('--private-tmp', 'off', fake=None)
 def a_guest_is_held_back(c, a, d):
     c.connected()
     c.launch(1, RUN, runtime=True, spec={'env': dict(ENV, JOB_GAP_US='5000')})

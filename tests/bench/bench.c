@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "wire/cluster.h"
-#include "wire/cluster_cells.h"
+#include "wire/cluster/cluster.h"
+#include "wire/cluster/cluster_cells.h"
 
 static double clock_now(clockid_t clock)
 {

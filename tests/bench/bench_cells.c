@@ -19,8 +19,8 @@
 #include "base/rng.h"
 #include "bench.h"
 #include "cell/cells.h"
-#include "wire/hived_bind.h"
-#include "wire/hived_config.h"
+#include "wire/hived/hived_bind.h"
+#include "wire/hived/hived_config.h"
 
 enum { JOBS = 2000, ROUNDS = 5, MISSES = 2000, PODS_MAX = 8, SIZES = 6 };
 /* Annotations, to recover from; HiveD's answers; its habits, too; all nodes bad at first, and reported from the last.

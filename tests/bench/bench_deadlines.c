@@ -15,11 +15,11 @@
 #include "base/rng.h"
 #include "bench.h"
 #include "io/file.h"
-#include "sim/driver.h"
-#include "sim/gen.h"
-#include "sim/metrics.h"
-#include "wire/cluster.h"
-#include "wire/import.h"
+#include "sim/driver/driver.h"
+#include "sim/gen/gen.h"
+#include "sim/metrics/metrics.h"
+#include "wire/cluster/cluster.h"
+#include "wire/trace/import.h"
 #include "work/lease_milp.h"
 
 enum { PLANNED = 500, TRIES = 4000, LEASES = 60, GPUS = 176, EXACT_TASKS = 100 };

@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "bench.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 enum { SIZES = 6, ROUNDS = 20000 };
 

@@ -12,8 +12,8 @@
 
 #include "bench.h"
 #include "io/file.h"
-#include "sim/gen.h"
-#include "wire/import.h"
+#include "sim/gen/gen.h"
+#include "wire/trace/import.h"
 
 enum { BYTES_A_JOB_MAX = 1024 };
 

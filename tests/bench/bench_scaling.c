@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "bench.h"
-#include "sim/gen.h"
+#include "sim/gen/gen.h"
 
 enum { GPUS = 64, BYTES_A_JOB_MAX = 1024 };
 

@@ -17,7 +17,7 @@
 #include "core/core.h"
 #include "model/measure.h"
 #include "policy/registry.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 enum { JOBS_A_NODE = 12, JOBS = 12000, MINUTES = 90, MEASURED = 30 };
 

@@ -8,7 +8,7 @@ import http from 'node:http';
 import path from 'node:path';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { ask, musterd, until } from '../web/seed.mjs';
+import { ask, musterd, token_of, until } from '../web/seed.mjs';
 
 const web = path.join(path.dirname(fileURLToPath(import.meta.url)), '../web/');
 let chromium = null;
@@ -67,6 +67,7 @@ const READY = {
 async function paints(url) {
   const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'] });
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
+  await context.addInitScript(text => sessionStorage.setItem('muster-token', text), token_of(url));
   for (const [view, ready] of Object.entries(READY)) {
     const times = [];
     for (let i = 0; i < 3; i++) {
@@ -113,7 +114,7 @@ async function streams(count) {
   for (const listeners of [0, count]) {
     for (let i = 0; i < listeners; i++)
       await new Promise((done, fail) => {
-        const request = http.get(m.url + '/api/v1/events', { agent, headers: { Accept: 'text/event-stream' } }, response => {
+        const request = http.get(m.url + '/api/v1/events', { agent, headers: { Accept: 'text/event-stream', Authorization: 'Bearer ' + token_of(m.url) } }, response => {
           response.on('data', data => { events += data.toString().split('\nid: ').length - 1 + (data.toString().startsWith('id: ') ? 1 : 0); });
           open.push(request);
           done();

@@ -14,8 +14,8 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "cell/cells.h"
-#include "wire/hived_bind.h"
-#include "wire/hived_config.h"
+#include "wire/hived/hived_bind.h"
+#include "wire/hived/hived_config.h"
 
 enum { GROUPS = 60, PODS = 12 };
 
@@ -210,12 +210,25 @@ static uint32_t pod_leaves(const struct gang *g, uint32_t pod)
     return pod < g->members[0].pods ? g->members[0].leaves : g->members[1].leaves;
 }
 
+/* The pods' lists of devices follow each other, and nothing stands before, between or behind them. */
+static void lists_check(struct life *l, const struct cell_bind *bind)
+{
+    uint32_t leaves = 0;
+
+    for (uint32_t p = 0; p < bind->pod_count; leaves += bind->pods[p++].leaf_count)
+        if (bind->pods[p].leaf_first != leaves)
+            die(l, "the devices of a pod do not follow those of the one before");
+    if (leaves != bind->leaf_count || bind->pod >= bind->pod_count)
+        die(l, "devices that belong to no pod");
+}
+
 static void pod_commit(struct life *l, struct gang *g, struct pod *pod, const struct cell_bind *bind)
 {
     CLEANUP_BUF struct buf b = BUF_INIT(1 << 20);
     struct error err = { 0 };
     struct cell_bind back;
 
+    lists_check(l, bind);
     hived_bind_write(&l->namer, bind, &b);
     bytes_done(&pod->bind);
     if (buf_take(&b, &pod->bind, &err) < 0 ||

@@ -107,11 +107,29 @@ yes "no virtual cluster at all"
 physical "$types" 'physicalCells: [{cellType: NODE, cellAddress: 7, cellChildren: [{cellAddress: sw, cellChildren: [{cellAddress: 5}, {cellAddress: 4}]}, null]}]'
 yes "numbers as names, devices in any order, a child left out"
 printf 'webServerAddress: ":9096"\nkubeApiServerAddress: http://k\nkubeConfigFilePath: /k\nforcePodBindThreshold: 3\nwaitingPodSchedulingBlockMilliSec: 0\n' >"$scratch/all"
-physical "skuTypes: {G: {gpu: 1, cpu: 5}}
+physical "skuTypes: {G: {gpu: 1, cpu: 5, memory: 54Gi}}
   $types" "$cells"
 cat "$scratch/all" >>"$scratch/c.yaml"
 yes "every key of HiveD's"
 accepts "and none is told unknown" sh -c "! '$muster' cell ls '$scratch/c.yaml' 2>&1 | grep -q unknown"
+physical "skuTypes: {G: {cpu: many}}
+  $types" "$cells"
+no "CPUs of a device are a number" "2:23: "
+physical "skuTypes: {G: {memory: lots}}
+  $types" "$cells"
+no "its memory is a size" "2:26: expected a size such as 512G"
+# The same cells, of nodes that a cluster file describes.
+physical "$types" "$cells"
+printf 'nodes: [{name: n0, gpus: 4, sku: G}, {name: n1, gpus: 4, sku: G}, {name: n2, gpus: 4, sku: G}, {name: n3, gpus: %s, sku: G}]\n' 4 >"$scratch/nodes"
+cat "$scratch/nodes" >>"$scratch/c.yaml"
+yes "beside nodes of our own"
+sed -i 's/n3, gpus: 4/n3, gpus: 2/' "$scratch/c.yaml"
+no "that are as it says" "2:3: node 'n3' has 4 x G in physicalCells, and really 2 x G"
+sed -i 's/{name: n3, gpus: 2, sku: G}/{name: m, gpus: 4, sku: G}/' "$scratch/c.yaml"
+no "and all of them" "2:3: node 'n3' of physicalCells is not among the nodes"
+physical "skuTypes: {G: {gpu: 1, cpu: 5}}
+  $types" "$cells"
+cat "$scratch/all" >>"$scratch/c.yaml"
 echo "surprise: 1" >>"$scratch/c.yaml"
 accepts "an unknown key is told and passed over" sh -c "'$muster' cell ls '$scratch/c.yaml' 2>&1 | grep -qF \"c.yaml:10:1: unknown key 'surprise' in the file is ignored\""
 finish

@@ -11,4 +11,15 @@ accepts 'four nodes' grep -q '^gpu\[01-04\]  idle   32 H100' "$scratch/demo"
 accepts 'the gang ran' grep -q 'gang .* COMPLETED' "$scratch/demo"
 accepts 'what was to fail failed' grep -q 'broken .* FAILED  *3 ' "$scratch/demo"
 accepts 'nothing of it is left' sh -c "! pgrep -f '$scratch/ru[n]' >/dev/null"
+# Somebody else's cluster is on that port: it is left alone.
+"$MUSTER_BUILD/musterd" --dev --listen "127.0.0.1:$port" --state "$scratch/other" >"$scratch/other.log" 2>&1 &
+other=$!
+tries=100
+until grep -q MUSTER_URL "$scratch/other.log" || [ $tries -eq 0 ]; do tries=$((tries - 1)) && sleep 0.1; done
+refuses 'a port that another cluster has' "something listens on port $port already" "$root/tools/demo"
+accepts 'which goes on' kill -0 $other
+kill $other && wait $other 2>/dev/null
+# On a terminal, ended by Ctrl-C.
+accepts 'Ctrl-C ends all of it' python3 "$root/tests/cli/interrupt.py" "$root/tools/demo"
+accepts 'and what it waited with' sh -c "! pgrep -f 'slee[p] 86399' >/dev/null"
 finish

@@ -42,7 +42,7 @@ daemon() {
 }
 
 accepts 'muster-agent(8) and --help have the same flags' daemon muster-agent muster-agent
-accepts 'musterd(8) and --help have the same flags' daemon musterd musterd 'musterd init' 'musterd restore'
+accepts 'musterd(8) and --help have the same flags' daemon musterd musterd 'musterd init' 'musterd restore' 'musterd fsck'
 accepts 'muster-sim(1) and --help have the same flags' same sim run compare anomaly gen policies
 accepts 'muster-trace(1) and --help have the same flags' same trace import stat
 accepts 'muster-sim(1) has every verb' named sim

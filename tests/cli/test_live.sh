@@ -44,6 +44,7 @@ exits() {
 }
 
 accepts 'doctor finds nothing wrong' "$muster" doctor
+accepts 'nor in the state of the controller' "$muster" doctor --deep
 prints 'run shows the output' 'hello 0,1' "$muster" run -G 2 -- sh -c 'echo hello $CUDA_VISIBLE_DEVICES'
 exits 'run exits as the command did' 7 "$muster" run -- sh -c 'exit 7'
 exits 'and as a shell does for a signal' 143 "$muster" run -- sh -c 'kill -TERM $$'
@@ -56,6 +57,9 @@ exits 'wait' 0 "$muster" wait 6
 prints 'logs' 'word one' "$muster" logs 6
 prints 'logs by name' 'word one' "$muster" logs one
 { printf '#!/bin/sh\n' && head -c 1100000 /dev/zero | tr '\0' '#'; } >large.sh
+accepts 'a flag after the script is its argument, and that is told' sh -c "'$muster' submit --dry-run one.sh -t 5 2>after.err >/dev/null && grep -q \"'-t' comes after the script and is an argument of it\" after.err"
+accepts 'words that are no flags of ours are not' sh -c "'$muster' submit --dry-run one.sh --epochs 5 2>after.err >/dev/null && ! grep -q argument after.err"
+refuses 'a port that is none' 'listen: 99999: expected a port from 0 to 65535' "$bin/musterd" --dev --listen 127.0.0.1:99999
 printf 'import torch\n' >train.py
 printf 'name: sweep\nrun: true\n' >given.yaml
 refuses 'a job file is no script' 'given.yaml: is no script; a job file is given with -f given.yaml' "$muster" submit given.yaml
@@ -151,6 +155,8 @@ refuses 'a configuration without keys, and its file' 'words.yaml: expected keys'
 exits 'a plan' 0 "$muster" plan -G 1
 prints 'cancel' 'Cancelled job holder' "$muster" cancel --now holder
 exits 'cancelled' 122 "$muster" wait 19
+code=$("$muster" history --no-header --columns jobid,exit | sed -n 's/^19 *//p')
+accepts 'show and history tell one exit code' sh -c "[ -n '$code' ] && '$muster' show 19 | grep -q '^ *exit *$code: cancelled'"
 exits 'those that waited ran' 0 "$muster" wait 20 21
 exits 'no such job' 3 "$muster" show 999
 exits 'over' 5 "$muster" hold 20
@@ -161,6 +167,11 @@ prints 'resume' 'Resumed gpu02' "$muster" node resume gpu02
 accepts 'labels as json' sh -c "'$muster' node label gpu01 colour=red --json | grep -q '^{.*\"name\":\"gpu01\".*\"colour\":\"red\"'"
 accepts 'a virtual cluster' "$muster" vc create small quota.H100=1 --json
 prints 'and its end' '{"apiVersion":"v1","kind":"Vc","name":"small","closed":true}' "$muster" vc rm small --json
+prints 'a limit of a user' 'User ana  GPUs 4, jobs no limit' "$muster" user limits ana max_gpus=4
+prints 'is taken away by null' 'User ana  GPUs no limit, jobs no limit' "$muster" user limits ana max_gpus=null
+"$muster" user limits ana max_gpus=4 >"$scratch/output"
+prints 'and by none' 'User ana  GPUs no limit, jobs no limit' "$muster" user limits ana max_gpus=none
+accepts 'a node without JSON' sh -c "'$muster' node show gpu01 >node.txt && ! grep -q '[][\"]' node.txt && grep -q '^  enforced   kill' node.txt"
 prints 'one GPU' 'Draining gpu01:3' "$muster" gpu drain gpu01:3 --reason xid
 prints 'back' 'Resumed gpu01:3' "$muster" gpu resume gpu01:3
 prints 'json' '{"apiVersion":"v1","kind":"JobList","items":[],"next":null}' "$muster" queue --state PENDING --json

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/plan.h"
-#include "core/view.h"
-#include "policy/place_pick.h"
+#include "core/contract/plan.h"
+#include "core/contract/view.h"
+#include "policy/place/place_pick.h"
 
 static uint32_t first_waiting(const struct planner_ctx *ctx)
 {

@@ -6,7 +6,7 @@
  * take turns on the same GPUs), pairs (guests beside an owner, undone by reports), shrink (elastic sizes and moves),
  * thinker (a computation outside of the step), and an admission that refuses and reclassifies.
  */
-#include "core/vc.h"
+#include "core/planning/vc.h"
 
 extern const struct planner_ops planner_lease;
 extern const struct planner_ops planner_slices;

@@ -13,8 +13,8 @@
 
 #include "../unit/policy_play.h"
 #include "base/rng.h"
-#include "core/plan.h"
-#include "core/view.h"
+#include "core/contract/plan.h"
+#include "core/contract/view.h"
 
 static const bool nobody[SHAPES_MAX];
 

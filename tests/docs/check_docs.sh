@@ -53,6 +53,10 @@ is 'muster-cell(1) has every option and verb' "$work/cell"
 missing man/muster-gpu.1.scd $("$muster" gpu --help | grep -o -E -e '--[a-z][a-z-]*|^ +muster gpu [a-z]+' | sed 's/.* //' | sort -u) \
     >"$work/gpu"
 is 'muster-gpu(1) has every option and verb' "$work/gpu"
+: >"$work/k8s"
+[ ! -x "$(dirname "$muster")/muster-k8s" ] ||
+    missing man/muster-k8s.8.scd $("$(dirname "$muster")/muster-k8s" --help | grep -o -E -e '--[a-z][a-z-]*' | sort -u) >"$work/k8s"
+is 'muster-k8s(8) has every option' "$work/k8s"
 for group in sim trace cell; do
     for verb in $("$muster" $group --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
         missing man/muster.1.scd "$group $verb"
@@ -102,7 +106,7 @@ is 'every placement is described' "$work/places"
 # Words of the program.
 missing man/muster-reasons.7.scd $(sed -n 's/^ *X([A-Z_]*, "\([A-Za-z]*\)".*/\1/p' src/model/reason.h) >"$work/reasons"
 is 'muster-reasons(7) has every reason' "$work/reasons"
-columns=$(sed -n 's/^ *X([A-Z_]*, "\([a-z_]*\)".*/\1/p' src/wire/trace_columns.h)
+columns=$(sed -n 's/^ *X([A-Z_]*, "\([a-z_]*\)".*/\1/p' src/wire/trace/trace_columns.h)
 missing man/muster-trace.5.scd $columns >"$work/columns"
 missing docs/trace-format.md $columns >>"$work/columns"
 is 'every column of a trace is described' "$work/columns"

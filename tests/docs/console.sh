@@ -4,7 +4,7 @@
 #
 # Commands are the lines that begin with `$ ` in blocks marked ```console, and lines right after that begin with `> `
 # and continue them; they run in one folder, which is thrown away,
-# with `muster` and `build/muster` standing for MUSTER and `tests` for the project's. Standard output and standard error are shown together. Where the
+# with `muster` and `build/muster` standing for MUSTER and `tests` and `docs` for the project's. Standard output and standard error are shown together. Where the
 # document ends an output with a line `…`, as many lines as it has there are kept. So a document is true when this
 # prints the document itself, and is brought up to date by writing this over it.
 #
@@ -36,6 +36,7 @@ finish() {
 trap finish EXIT
 mkdir "$work/bin" "$work/build"
 ln -s "$source/tests" "$work/tests"
+ln -s "$source/docs" "$work/docs"
 ln -s "$muster" "$work/build/muster"
 cat >"$work/bin/musterd" <<END
 #!/bin/sh
@@ -52,6 +53,8 @@ exec "$(dirname "$muster")/muster-agent" "\$@"
 END
 cat >"$work/bin/muster" <<END
 #!/bin/sh
+# Before the login no command of the user is answered, so there is nothing to wait for.
+[ "\$1" != login ] || exec "$muster" "\$@"
 left=100
 while [ -f "$work/.musterd" ] && [ ! -f "$work/.ready" ] && [ \$left -gt 0 ]; do
     if [ -f "$work/.agents" ] || [ -z "\$MUSTER_URL" ]; then

@@ -31,7 +31,7 @@ static int one(int go, int done, int end)
     CUcontext ctx;
     char c;
 
-    (void)read(go, &c, 1);
+    (void)!read(go, &c, 1);
     *(void **)&stat = dlsym(RTLD_DEFAULT, "muster_gpu_stat");
     if (!stat || cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0))
         return 1;
@@ -41,7 +41,7 @@ static int one(int go, int done, int end)
     report.later = stat("registered") == 1;
     if (write(done, &report, sizeof(report)) != (ssize_t)sizeof(report))
         return 1;
-    (void)read(end, &c, 1);
+    (void)!read(end, &c, 1);
     _exit(0);
 }
 
@@ -83,6 +83,6 @@ int main(int argc, char **argv)
     (void)printf("%d registered, %d at their first call, %llu ms\n", later, at_once,
                  (unsigned long long)(now_ms() - start));
     (void)fflush(stdout);
-    (void)read(STDIN_FILENO, &c, 1);
+    (void)!read(STDIN_FILENO, &c, 1);
     return later == count ? 0 : 1; /* the others end as `end` closes */
 }

@@ -213,21 +213,25 @@ static bool checkpoint_ruins(const char *name, int pid)
 }
 
 /* FAKE_CUDA_CKPT_KILL: a file that says "cuCheckpointProcess... before", or after, and perhaps a process number:
- * whoever makes that call is killed then, and that process first. Once: the file goes. */
+ * whoever makes that call is killed then, and that process first. Once: the file goes. A file named after that number
+ * is kept as it was at that moment, under its name and ".then". */
 static void checkpoint_kills(const char *name, const char *when)
 {
     const char *path = getenv("FAKE_CUDA_CKPT_KILL");
-    char call[64] = "", then[16] = "";
+    char call[64] = "", then[16] = "", file[256] = "", kept[272];
     FILE *f = path ? fopen(path, "re") : NULL;
     int other = 0;
-    bool here =
-        f && fscanf(f, "%63s %15s %d", call, then, &other) >= 2 && strcmp(call, name) == 0 && strcmp(then, when) == 0;
+    bool here = f && fscanf(f, "%63s %15s %d %255s", call, then, &other, file) >= 2 && strcmp(call, name) == 0 &&
+                strcmp(then, when) == 0;
 
     if (f)
         (void)fclose(f);
     if (!here)
         return;
     (void)unlink(path);
+    (void)snprintf(kept, sizeof(kept), "%s.then", file);
+    if (*file)
+        (void)!link(file, kept); /* it is replaced, not written */
     if (other > 1)
         (void)kill(other, SIGKILL);
     (void)kill(getpid(), SIGKILL);

@@ -49,6 +49,42 @@ JOB_GAP_US=8000 LD_PRELOAD="$library" MUSTER_GPU_ROLE=guaranteed MUSTER_JOB_ID=9
 own $guaranteed
 check "programs of two users are no ranks of one job, whatever they say" 'until_true 10 "[ \"\$(field $pid gate)\" = harvest ]"'
 kill -9 $guaranteed
+# Roles are the cluster's, by the control group a program is in: no program's own word.
+"$dir/as" 65533 env LD_PRELOAD="$library" MUSTER_GPU_ROLE=guaranteed MUSTER_JOB_ID=7 "$job" 16 1000000 4 >/dev/null 2>&1 & liar=$!
+own $liar
+check "who is in no job is no guaranteed one" 'until_true 8 "[ \"\$(field $liar steps)\" -gt 3 ]" && [ "$(field $liar role)" = - ]'
+kill -9 $liar
+tree=/sys/fs/cgroup
+[ -e $tree/cgroup.procs ] || tree=/sys/fs/cgroup/unified
+if [ -e $tree/cgroup.procs ] && mkdir "$tree/mt-grant-$$" 2>/dev/null; then
+    group=$tree/mt-grant-$$
+    mkdir "$group/51.0.0" "$group/52.0.0" "$group/51.0.0/inner"
+    mkdir -p -m 700 "$dir/run/grants"
+    # note TASK ROLE MEMORY: as the agent writes it; 1 guaranteed, 2 opportunistic.
+    note() { printf '/mt-grant-%s/%s\n%s 0 %s\n%s\n' $$ "$1" "$2" "$3" "${1%%.*}" >"$dir/run/grants/$1"; }
+    note 51.0.0 1 0
+    note 52.0.0 2 33554432
+    # within GROUP UID NAME=VALUE...: a program of that user in that group.
+    within() { sh -c 'echo $$ >"$0/cgroup.procs" && shift && exec "$@"' "$group/$1" x "$dir/as" "$2" env LD_PRELOAD="$library" "$3" "$4" "$job" 16 1000000 4 >/dev/null 2>&1 & }
+    within 51.0.0/inner 65533 MUSTER_GPU_ROLE=opportunistic MUSTER_JOB_ID=999; first=$!
+    own $first
+    check "a program of a guaranteed job is that, below its group too" 'until_true 8 "[ \"\$(field $first role)\" = guaranteed ]" && [ "$(field $first job)" = 51 ]'
+    within 52.0.0 65533 MUSTER_GPU_ROLE=guaranteed MUSTER_GPU_MEMORY=33554432; second=$!
+    own $second
+    check "one of an opportunistic job does not become another by saying so" 'until_true 8 "[ \"\$(field $second role)\" = opportunistic ]" && [ "$(field $second job)" = 52 ]'
+    within 52.0.0 65533 MUSTER_GPU_ROLE=opportunistic MUSTER_GPU_MEMORY=67108864; third=$!
+    own $third
+    sleep 2
+    check "and with more memory than its job was given it is not taken" '! "$muster" gpu ls --json | grep -q "\"pid\":$third,"'
+    mkdir "$tree/mt-grant-$$-own" "$tree/mt-grant-$$-own/51.0.0"
+    group=$tree/mt-grant-$$-own
+    within 51.0.0 65533 MUSTER_GPU_ROLE=guaranteed MUSTER_JOB_ID=51; fourth=$!
+    own $fourth
+    check "a group elsewhere with the name of a job's is not that job's" 'until_true 8 "[ \"\$(field $fourth steps)\" -gt 3 ]" && [ "$(field $fourth role)" = - ]'
+    kill -9 $first $second $third $fourth
+    sleep 0.5
+    rmdir "$tree/mt-grant-$$/51.0.0/inner" "$tree/mt-grant-$$"/5?.0.0 "$tree/mt-grant-$$" "$tree/mt-grant-$$-own/51.0.0" "$tree/mt-grant-$$-own"
+fi
 # Connections that say nothing: one user's do not keep another's programs out.
 "$dir/as" 65534 python3 - "$dir/gpu.sock" >/dev/null <<'PY' & hog=$!
 import socket, sys, time

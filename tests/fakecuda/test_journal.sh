@@ -20,11 +20,12 @@ node
 own $pid
 until_true 10 '[ "$(field $pid steps)" -gt 3 ]'
 whole() { moves $pid && kill -0 $pid && [ ! -s "$dir/err" ]; }
+journal=$dir/guard-$pid.journal
 # order_of CALL - which order makes it; released first where that is a restore.
 order_of() { case $1 in Lock | Checkpoint) order=release ;; *) order=restore && "$muster" gpu release $pid >/dev/null ;; esac; }
 under_way() {
     case $1 in Lock) word=locking ;; Checkpoint) word=checkpointing ;; Restore) word=restoring ;; *) word=unlocking ;; esac
-    grep -q " $word [1-9][0-9]* [0-9a-f]\{32\}$" "$dir/guard-$pid.journal"
+    grep -q " $word [1-9][0-9]* [0-9a-f]\{32\}$" "$journal.then"
 }
 
 # The guardian alone: the order that is under way is carried out by another.
@@ -47,9 +48,11 @@ for driver in FAKE_CUDA_FAIL= FAKE_CUDA_FAIL=cuCheckpointProcessGetState:0:1; do
             [ -z "$silent" ] || [ $when = after ] || continue
             name="both killed $when $call${silent:+, and the driver does not say where it is}"
             order_of $call
-            echo "cuCheckpointProcess$call $when $agent" >"$dir/kill"
+            # As it was when they were killed: a guardian that was started late may be there to take over at once.
+            rm -f "$journal.then"
+            echo "cuCheckpointProcess$call $when $agent $journal" >"$dir/kill"
             "$muster" gpu $order $pid >"$dir/said" 2>&1
-            check "$name: the journal says what was under way" 'sed "s/^/# /" "$dir/guard-$pid.journal"; [ ! -e "$dir/kill" ] && under_way $call'
+            check "$name: the journal says what was under way" 'sed "s/^/# /" "$journal.then"; [ ! -e "$dir/kill" ] && under_way $call'
             node "$driver"
             check "$name: it is had back" 'listed $pid && until_true 10 "\"$muster\" gpu resume $pid >\"$dir/said\" 2>&1" && [ "$(field $pid state)" = running ]'
             check "$name: every byte is there" whole

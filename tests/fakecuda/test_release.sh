@@ -16,10 +16,11 @@ all=$(((32 * 1024 + 256 + 1024 + 4096) / 4))
 "$muster" gpu agent & agent=$!
 own $agent
 answers
-# start HOW... - pid is a job that makes steps.
+# start HOW... - pid is a job that has its memory and makes steps. What is counted as a step may come before the memory does.
 start() {
     "$muster" gpu run "$@" -- "$job" 32 1000000 4 >"$dir/out" 2>"$dir/err" & pid=$!
     own $pid
+    until_true 10 '[ "$(card 0)" -ge $all ]'
     until_true 10 '[ "$(field $pid steps)" -gt 3 ]'
 }
 # whole - it goes on, and no byte is wrong; one that finds a wrong one ends.
@@ -48,7 +49,7 @@ pid1=$pid
 order release $pid1
 "$muster" gpu run --native -- "$job" 64 1000000 4 >/dev/null 2>&1 & other=$!
 own $other
-until_true 10 '[ "$(field $other steps)" -gt 3 ]'
+until_true 10 '[ "$(card 0)" = $((all + 32 * 256)) ]' # as the first, and 32 MiB more
 check "no room on its card: told, and still released" \
     '! order restore $pid1 && grep -q "restore gave error 2" "$dir/said" && [ "$(field $pid1 state)" = released ]'
 check "on the other card there is" 'order restore --gpu $second $pid1 && [ "$(card 1)" = $all ] && whole'

@@ -15,7 +15,7 @@ trap 'rm -rf "$dir"' EXIT
 { sed -n 's/^HOOK_[A-Z]*(\([A-Za-z0-9_]*\),.*/\1/p' "$hooks"
   echo dlsym; echo dlvsym; echo ioctl; echo muster_step; echo muster_gpu_stat; echo muster_gpu_switch; echo muster_gpu_real
   echo muster_gpu_site; echo muster_gpu_site_step; echo muster_gpu_site_done; echo muster_gpu_site_stats
-  sed -n 's/^EXPORT int \(nvml[A-Za-z0-9_]*\)(.*/\1/p' "$(dirname "$hooks")/nvml.c"; } | LC_ALL=C sort >"$dir/want"
+  sed -n 's/^EXPORT int \(nvml[A-Za-z0-9_]*\)(.*/\1/p' "$(dirname "$hooks")/memory/nvml.c"; } | LC_ALL=C sort >"$dir/want"
 nm -D --defined-only "$library" | awk '{ print $NF }' | sed 's/@.*//' | LC_ALL=C sort >"$dir/have"
 check "it exports the table and no more" "$(diff "$dir/want" "$dir/have")"
 nm -D --undefined-only "$library" | awk '{ print $NF }' | sed 's/@.*//' >"$dir/needs"

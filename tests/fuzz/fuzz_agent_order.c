@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An order to launch: any object is refused with words, or gives processes with an environment of whole strings. */
-#include "agent/launch.h"
+#include "agent/task/launch.h"
 #include "agent/util.h"
 #include "fuzz.h"
-#include "wire/json_read.h"
+#include "wire/text/json_read.h"
 
 static void env_check(json_t *env)
 {

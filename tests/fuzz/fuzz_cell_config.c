@@ -2,7 +2,7 @@
 /* HiveD configuration files: what loads can be built, and holds its invariants. */
 #include "cell/cells.h"
 #include "fuzz.h"
-#include "wire/hived_config.h"
+#include "wire/hived/hived_config.h"
 
 enum { PLACES = 20000 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The annotations of a pod: what it asks for, and where it was placed. */
 #include "fuzz.h"
-#include "wire/hived_bind.h"
-#include "wire/hived_spec.h"
+#include "wire/hived/hived_bind.h"
+#include "wire/hived/hived_spec.h"
 
 static const char *name(const void *context, uint32_t number)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replay scripts: whatever they ask of four small clusters, there is an answer, and every invariant holds after every
  * step. A step may fail for what it expects, never for an internal error or a broken invariant. */
-#include "cli/cell_replay.h"
+#include "cli/cells/cell_replay.h"
 #include "fuzz.h"
-#include "wire/hived_config.h"
-#include "wire/json_read.h"
+#include "wire/hived/hived_config.h"
+#include "wire/text/json_read.h"
 
 static const char *const clusters[] = {
     "physicalCluster:\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Short strings for clusters. */
 #include "fuzz_cluster.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster.yaml: any bytes are read or refused with words; what is read is within its limits. */
-#include "ctl/conf.h"
+#include "ctl/daemon/conf.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "wire/constraint.h"
+#include "wire/job/constraint.h"
 
 static const char *label(void *arg, const char *name)
 {

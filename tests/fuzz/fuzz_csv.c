@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Separated values: fields that were read, written and read again are the same, and lie where they are said to. */
 #include "fuzz.h"
-#include "wire/csv.h"
+#include "wire/text/csv.h"
 
 static struct csv csv, again; /* too large for the stack of a fuzzer */
 

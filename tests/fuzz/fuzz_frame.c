@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames: any bytes give the same frames whole and in pieces, and what is taken can be written and taken again. */
 #include "fuzz.h"
-#include "wire/agent_msg.h"
+#include "wire/agent/agent_msg.h"
 
 enum { LIMIT = 4096 };
 

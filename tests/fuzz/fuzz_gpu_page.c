@@ -11,8 +11,8 @@
 
 #include "fuzz.h"
 #include "gpurt/node.h"
-#include "shim/admit.h"
 #include "shim/channel.h"
+#include "shim/gate/admit.h"
 
 #define NOBODY 0x7ffffff0 /* no process has this number */
 #define PAGE_PART 2048u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1.1: the same bytes whole and in pieces give the same messages and are refused alike; limits hold. */
 #include "fuzz.h"
-#include "wire/http1.h"
+#include "wire/http/http1.h"
 
 static const struct http_limits limits = {
     .target_max = 64, .head_bytes_max = 256, .head_count_max = 8, .body_max = 64

@@ -2,8 +2,8 @@
 /* Foreign traces. The first byte chooses the format, 'a' the first of the list; what is read can be written and read
  * as a native trace. */
 #include "fuzz.h"
-#include "wire/import.h"
-#include "wire/trace.h"
+#include "wire/trace/import.h"
+#include "wire/trace/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

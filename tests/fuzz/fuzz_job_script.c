@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A script with #MUSTER and #SBATCH lines; and any line as a list of nodes. */
 #include "fuzz_submission.h"
-#include "wire/hostlist.h"
-#include "wire/job_request.h"
+#include "wire/job/job_request.h"
+#include "wire/text/hostlist.h"
 
 static usec_t zone_ahead(usec_t now)
 {

@@ -3,9 +3,9 @@
 #include <errno.h>
 
 #include "fuzz.h"
-#include "wire/json_quick.h"
-#include "wire/json_read.h"
-#include "wire/json_write.h"
+#include "wire/text/json_quick.h"
+#include "wire/text/json_read.h"
+#include "wire/text/json_write.h"
 
 enum { DEPTH_MAX = 50 };
 

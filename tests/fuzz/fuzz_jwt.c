@@ -3,7 +3,7 @@
  * that was not signed is ever taken. */
 #include <string.h>
 
-#include "ctl/jwt.h"
+#include "ctl/http/jwt.h"
 #include "fuzz.h"
 
 /* Of a pair that was made for the corpus; its private half is gone. */

@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 #include "solve/forest.h"
-#include "wire/model_file.h"
+#include "wire/trace/model_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

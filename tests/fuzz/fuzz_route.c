@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Request targets: a path finds a route or a refusal, parameters lie inside it; queries are walked to their end. */
-#include "ctl/server.h"
+#include "ctl/daemon/server.h"
 #include "fuzz.h"
 
 static const char *const methods[] = { "GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "X" };

@@ -2,7 +2,7 @@
 /* Figures of the past: any bytes are read or refused with the line; what is read is written back as it was. */
 #include <string.h>
 
-#include "ctl/series.h"
+#include "ctl/insight/series.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

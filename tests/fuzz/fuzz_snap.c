@@ -10,10 +10,10 @@
 
 #include "base/buf.h"
 #include "base/rng.h"
-#include "core/snap.h"
+#include "core/snapshot/snapshot.h"
 #include "fuzz.h"
 #include "policy/registry.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 static const char *const clusters[] = {
     "racks: [{count: 2, nodes: {count: 2, gpus: 4, sku: V, sockets: 2}}]\n",

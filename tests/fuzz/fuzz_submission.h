@@ -2,8 +2,8 @@
 #pragma once
 /* What was read is written, read and written again: the same. And it can be held against a cluster. */
 #include "fuzz.h"
-#include "wire/cluster.h"
-#include "wire/submission.h"
+#include "wire/cluster/cluster.h"
+#include "wire/job/submission.h"
 
 static inline void fuzz_check_submission(struct submission *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The native trace: read, written, read and written again; the second text is the first. */
 #include "fuzz.h"
-#include "wire/trace.h"
+#include "wire/trace/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

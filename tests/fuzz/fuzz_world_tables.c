@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sim/world_table.h"
+#include "sim/world/world_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

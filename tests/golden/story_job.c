@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "story_line.h"
-#include "wire/license.h"
-#include "wire/side.h"
-#include "wire/topology.h"
+#include "wire/job/gang_part.h"
+#include "wire/job/license.h"
+#include "wire/job/topology.h"
 
 static int job_who(const struct line *line, struct trace_job *job, const char *word)
 {
@@ -42,7 +42,7 @@ static int job_who(const struct line *line, struct trace_job *job, const char *w
 
 static int job_fate(const struct line *line, struct trace_job *job, const char *word)
 {
-    static const char *const fails[] = { "none", "user", "system", "unknown", NULL };
+    static const char *const fails[] = { "none", "user", "system", "unknown", "memory", "timeout", NULL };
     const char *value;
     int32_t number = 255;
     int r;
@@ -54,6 +54,11 @@ static int job_fate(const struct line *line, struct trace_job *job, const char *
     if ((value = word_value(word, "times"))) {
         r = strcmp(value, "all") == 0 ? 0 : line_number(line, value, &number);
         job->truth.fail_times = (uint8_t)number;
+        return r;
+    }
+    if ((value = word_value(word, "exit"))) {
+        r = line_number(line, value, &number);
+        job->truth.exit = (uint8_t)number;
         return r;
     }
     if ((value = word_value(word, "deadline"))) {
@@ -166,6 +171,26 @@ static int job_size(const struct line *line, struct trace_job *job, const char *
     return -ENOENT;
 }
 
+/* On what terms it may be preempted, and what is worth another attempt. */
+static int job_terms(const struct line *line, struct trace_job *job, const char *word)
+{
+    static const char *const preempts[] = { "requeue", "suspend", "checkpoint", "cancel", "never", NULL };
+    const char *value;
+    int32_t number = 0;
+    int r;
+
+    if ((value = word_value(word, "preempt")))
+        return line_choice(line, value, preempts, &job->spec.preempt);
+    if ((value = word_value(word, "min_runtime")))
+        return line_span(line, value, &job->spec.min_runtime);
+    if ((value = word_value(word, "retry_on"))) {
+        r = line_number(line, value, &number);
+        job->spec.retry_on[job->spec.retry_on_count++] = (uint8_t)number;
+        return r;
+    }
+    return -ENOENT;
+}
+
 static int job_word(const struct line *line, struct trace_job *job, const char *word)
 {
     const char *value;
@@ -188,6 +213,8 @@ static int job_word(const struct line *line, struct trace_job *job, const char *
         r = job_size(line, job, word);
     if (r == -ENOENT)
         r = job_room(line, job, word);
+    if (r == -ENOENT)
+        r = job_terms(line, job, word);
     return r == -ENOENT ? line_wrong(line, "unknown word", word) : r;
 }
 

@@ -8,10 +8,10 @@
 #include "base/alloc.h"
 #include "io/file.h"
 #include "story_line.h"
-#include "wire/cluster.h"
-#include "wire/cluster_cells.h"
-#include "wire/guarantee.h"
-#include "wire/license.h"
+#include "wire/cluster/cluster.h"
+#include "wire/cluster/cluster_cells.h"
+#include "wire/cluster/guarantee.h"
+#include "wire/job/license.h"
 
 /* ---- cluster, vc, policy ---- */
 
@@ -89,6 +89,12 @@ static int vc_word(const struct line *line, struct vc_spec *vc, char *word)
         return line_number(line, value, &vc->cpus);
     if (word_value(word, "min_runtime"))
         return line_span(line, value, &vc->min_runtime);
+    if (word_value(word, "priorities")) {
+        for (uint8_t p = 0; p < PRIORITIES_COUNT; p++)
+            if (strcmp(vc_priorities_names[p], value) == 0)
+                vc->priorities = p;
+        return 0;
+    }
     if (word_value(word, "user_max"))
         return line_number(line, value, &vc->user_max);
     if (word_value(word, "borrow")) {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/state.h"
+#include "core/core_internal.h"
 #include "model/splice.h"
-#include "sim/metrics.h"
+#include "sim/metrics/metrics.h"
 #include "story.h"
 
 struct recorder {

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/cgroup.h"
+#include "agent/task/cgroup.h"
 #include "gpu/gpu.h"
 
 static int failed;

@@ -9,6 +9,6 @@ trap 'rm -rf "$out"' EXIT
 # The sources only mention its types.
 echo 'typedef struct json_t json_t;' >"$out/jansson.h"
 ${CC:-cc} -std=gnu17 -D_GNU_SOURCE -O1 -g -I"$out" -I"$root/src" -o "$out/agent" "$root/tests/gpu/agent.c" \
-    "$root/src/gpu/gpu_nvml.c" "$root/src/gpu/gpu_fake.c" "$root/src/agent/cgroup.c" "$root/src/agent/cgroup_device.c" \
+    "$root/src/gpu/gpu_nvml.c" "$root/src/gpu/gpu_fake.c" "$root/src/agent/task/cgroup.c" "$root/src/agent/task/cgroup_device.c" \
     "$root/src/base/alloc.c" "$root/src/base/error.c" -ldl
 "$out/agent"

@@ -11,11 +11,11 @@ flags="-std=gnu17 -D_GNU_SOURCE -O2 -g -Wall -Wextra -I$root/src"
 # shellcheck disable=SC2086
 $cc $flags -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-stack-protector -shared \
     -Wl,-z,now -Wl,--version-script="$root/src/shim/libmuster_gpu.map" \
-    -o "$out/libmuster_gpu.so" "$root"/src/shim/*.c "$root/src/shim/dlsym.S" -lpthread
+    -o "$out/libmuster_gpu.so" $(find "$root/src/shim" -name "*.c") "$root/src/shim/dlsym.S" -lpthread
 # shellcheck disable=SC2086
-$cc $flags -o "$out/muster" "$root/tests/gpu/main.c" "$root"/src/cli/cmd_gpu*.c "$root"/src/gpurt/*.c "$root"/src/coord/*.c \
+$cc $flags -o "$out/muster" "$root/tests/gpu/main.c" "$root"/src/cli/verbs/cmd_gpu*.c $(find "$root/src/gpurt" -name "*.c") "$root"/src/coord/*.c \
     "$root/src/gpu/gpu_nvml.c" "$root/src/gpu/gpu_link.c" "$root/src/gpu/gpu_fake.c" \
-    "$root/src/shim/admit.c" "$root/src/base/error.c" "$root/src/base/alloc.c" -lpthread -ldl
+    "$root/src/shim/gate/admit.c" "$root/src/base/error.c" "$root/src/base/alloc.c" -lpthread -ldl
 mkdir -p "$out/src/shim/python"
 cp "$root/src/shim/python/sitecustomize.py" "$out/src/shim/python/"
 # shellcheck disable=SC2086

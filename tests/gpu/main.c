@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cmd_gpu.h"
+#include "cli/verbs/cmd_gpu.h"
 
 int main(int argc, char **argv)
 {

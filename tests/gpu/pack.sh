@@ -5,7 +5,7 @@
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 sources() {
-    (cd "$root" && find src/shim src/gpurt src/coord src/gpu src/base tests/gpu/build.sh tests/gpu/*.c src/cli/cmd_gpu*.c -type f \
+    (cd "$root" && find src/shim src/gpurt src/coord src/gpu src/base tests/gpu/build.sh tests/gpu/*.c src/cli/verbs/cmd_gpu*.c -type f \
         | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -d' ' -f1)
 }
 [ "${1:-}" != --sources ] || { sources && exit 0; }

@@ -82,6 +82,7 @@ class Musterd:
         self.command += list(args)
         self.process = None
         self.host, self.port = "127.0.0.1", 0
+        self.token, self.token_file, self.link = None, None, None  # as --dev prints them
 
     def __enter__(self):
         self.start()
@@ -92,7 +93,18 @@ class Musterd:
             print("# musterd %s; its last words:\n# %s" %
                   ("is alive" if self.process.poll() is None else "ended with %s" % self.process.poll(),
                    self.stderr()[-4000:].replace("\n", "\n# ")))
+        elif self.process is not None:
+            self.audit()
         self.stop()
+
+    def audit(self):
+        """At the end of every test: the state of the controller agrees with itself. Told only where it does not."""
+        try:
+            a = self.get("/audit")
+        except (OSError, AssertionError):
+            return  # it takes no requests any more: the test has seen to that
+        if a.status == 200 and not a.json["ok"]:
+            ok(False, "the state of the controller agrees with itself", a)
 
     def start(self):
         self.errors = tempfile.TemporaryFile()
@@ -100,6 +112,11 @@ class Musterd:
         self.said = []  # before it told its address
         for line in self.process.stdout:
             self.said.append(line)
+            found = re.match(r"musterd: (?:its token is in (\S+),|.*MUSTER_TOKEN=(\S+)|.*(http:\S+#once=\S+))", line)
+            if found:
+                self.token_file = found.group(1) or self.token_file
+                self.token = found.group(2) or self.token
+                self.link = found.group(3) or self.link
             if "MUSTER_URL=http://" in line:
                 self.host, port = line.strip().split("//")[1].rsplit(":", 1)
                 self.port = int(port)
@@ -129,8 +146,18 @@ class Musterd:
     def alive(self):
         return self.process.poll() is None
 
-    def connect(self, timeout=20):
-        return socket.create_connection((self.host, self.port), timeout)
+    def connect(self, timeout=20, tcp=False):
+        """With --dev to the Unix socket, where requests need no token."""
+        if tcp or not self.token_file or not os.path.exists(self.token_file + ".sock"):
+            return socket.create_connection((self.host, self.port), timeout)
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(timeout)
+        s.connect(self.token_file + ".sock")
+        return s
+
+    def head(self, **more):
+        """Headers of a request of the user who started it."""
+        return dict({"Authorization": "Bearer " + self.token} if self.token else {}, **more)
 
     def raw(self, data, timeout=20):
         """Sends bytes, reads until the other end closes."""
@@ -145,7 +172,7 @@ class Musterd:
     def ask(self, method, path, body=None, headers=None, timeout=30):
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         try:
-            head = dict(headers or {})
+            head = {k: v for k, v in dict(self.head(), **(headers or {})).items() if v is not None}
             if body is not None and not isinstance(body, (bytes, str)):
                 body = json.dumps(body)
                 head.setdefault("Content-Type", "application/json")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 
 from cluster import Musterd, done, ok
 
@@ -239,9 +240,18 @@ def main():
         with Musterd("2x8:H100", args=["--config", path]) as m:
             m.wait_nodes(2)
             idle = m.post("/jobs", {"run": "sleep 120", "gpus": 1, "idle_timeout": "4s"}).json["id"]
+            rests = m.post("/jobs", {"run": "sleep 120", "gpus": 1, "idle_timeout": "4s"}).json["id"]
+            m.wait_state(rests, "RUNNING")
+            m.post("/jobs/%d/suspend" % rests, {})
             told(m, folder)
             ok(m.wait_state(idle, "CANCELLED", 40) and "idle" in m.get("/jobs/%d" % idle).json["end_text"],
                "a job that asked for it is ended when its GPUs are idle", m.get("/jobs/%d" % idle))
+            ok(m.state(rests) == "SUSPENDED", "one that a person has suspended is not idle", m.get("/jobs/%d" % rests))
+            m.post("/jobs/%d/resume" % rests, {})
+            m.wait_state(rests, "RUNNING")
+            resumed = time.time()
+            ok(m.wait_state(rests, "CANCELLED", 40) and time.time() - resumed >= 4,
+               "and has its time again when it goes on", time.time() - resumed)
             a = m.post("/login", {"user": "a", "password": "b"})
             ok(a.status == 501 and a.json["hints"], "where passwords are not taken people are told what is", a)
             preview(m)

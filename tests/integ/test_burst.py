@@ -30,8 +30,8 @@ class Submitter(threading.Thread):
         connection = http.client.HTTPConnection(self.m.host, self.m.port, timeout=60)
         for i in range(TOTAL // CLIENTS):
             try:
-                connection.request("POST", "/api/v1/jobs", BODY, {"Content-Type": "application/json",
-                                                                  "Idempotency-Key": "%d-%d" % (self.number, i)})
+                connection.request("POST", "/api/v1/jobs", BODY, self.m.head(**{"Content-Type": "application/json",
+                                                                              "Idempotency-Key": "%d-%d" % (self.number, i)}))
                 reply = connection.getresponse()
                 body = json.loads(reply.read())
                 if reply.status == 201:

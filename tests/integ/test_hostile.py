@@ -40,7 +40,7 @@ class Meter(threading.Thread):
             start, sent = time.time(), None
             connection = http.client.HTTPConnection(self.m.host, self.m.port, timeout=30)
             try:
-                connection.request("GET", "/api/v1/jobs?limit=5")
+                connection.request("GET", "/api/v1/jobs?limit=5", headers=self.m.head())
                 sent = time.time()
                 if connection.getresponse().status != 200:
                     self.bad.append("status")
@@ -211,7 +211,7 @@ def too_many(m):
     closed = 0
     for _ in range(350):
         try:
-            conns.append(m.connect())
+            conns.append(m.connect(tcp=True))
         except OSError:
             closed += 1
     time.sleep(0.2)

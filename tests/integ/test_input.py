@@ -129,9 +129,9 @@ def background(m):
 
 
 def gone(m, folder):
-    """Whoever sent it is killed: the task meets the end of its input."""
+    """The client is killed and the job goes on (--detach): its task meets the end of its input."""
     name = os.path.join(folder, "count")
-    p = start(m, "-J", "left", "--", "sh", "-c", "wc -c >%s.part; mv %s.part %s" % (name, name, name), stdin=subprocess.PIPE)
+    p = start(m, "--detach", "-J", "left", "--", "sh", "-c", "wc -c >%s.part; mv %s.part %s" % (name, name, name), stdin=subprocess.PIPE)
     p.stdin.write(b"x" * 1000)
     p.stdin.flush()
     m.until(lambda: [j["state"] for j in m.get("/jobs?name=left").json["items"]] == ["RUNNING"])

@@ -239,7 +239,7 @@ def certificate_over(lab):
     lab.agent("n1")
     said = lambda: open(lab.folder + "/n1.log").read()
     ok(lab.until(lambda: "expired" in said()), "it says that its certificate has expired", said()[-800:])
-    token = lab.json("token", "new", "--join", "--nodes", "1")["token"]
+    token = lab.json("node", "rejoin", "n1")["token"]
     r = subprocess.run([AGENT, "join", lab.url, token, "--node", "n1", "--state", node], capture_output=True, text=True)
     ok(r.returncode == 0, "it joins again while the agent tries on", r)
     ok(lab.until(lambda: lab.connected() == 2), "and is back", said()[-800:])

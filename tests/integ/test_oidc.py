@@ -235,12 +235,24 @@ def rotation(lab, idp):
     ok(a.status == 503 and a.json["hints"], "what needs it says so", a)
 
 
+def mapped(lab, idp):
+    """Subjects that the administrator has mapped, whatever names they give themselves; and accounts of the machine."""
+    a = lab.told("POST", "/login/oidc", {"id_token": idp.sign(sub="id-of-fred", preferred_username="alice")})
+    ok(a.status == 201 and a.json["user"] == "erin", "a subject that is mapped has that name, not the one it chose", a)
+    refused(lab, "a name that is mapped, for another subject", idp.sign(sub="id-of-mallory", preferred_username="erin"), "another subject's")
+    refused(lab, "an account of the machine's own", idp.sign(preferred_username="bin"), "does not sign in this way")
+    refused(lab, "also where it is mapped", idp.sign(sub="id-of-www"), "does not sign in this way")
+    ok("known by a claim" in lab.log() and "claim=preferred_username" in lab.log(), "the administrator is warned of the claim")
+
+
 def configured(folder):
     """What is wrong in the file is said with its place."""
-    for text, words in (("{issuer: http://sso.example, client_id: m}", "https"), ("{issuer: 'https://sso.example'}", "client_id"),
-                        ("{issuer: 'https://s', client_id: m, roles: {boss: [a]}}", "boss"),
-                        ("{issuer: 'https://s', client_id: m, roles: {admin: a}}", "list"),
-                        ("{issuer: 'https://s', client_id: m, roles: {admin: [7]}}", "quotes"),
+    for text, words in (("{issuer: http://sso.example, client_id: m, user_claim: sub}", "https"), ("{issuer: 'https://sso.example'}", "client_id"),
+                        ("{issuer: 'https://s', client_id: m, user_claim: sub, roles: {boss: [a]}}", "boss"),
+                        ("{issuer: 'https://s', client_id: m, user_claim: sub, roles: {admin: a}}", "list"),
+                        ("{issuer: 'https://s', client_id: m, user_claim: sub, roles: {admin: [7]}}", "quotes"),
+                        ("{issuer: 'https://s', client_id: m}", "user_claim"), ("{issuer: 'https://s', client_id: m, users: [a]}", "SUBJECT"),
+                        ("{issuer: 'https://s', client_id: m, users: {a: 7}}", "name of a user"),
                         ("{issuer: 'https://s', client_id: m, lifetime: 90d}", "lifetime"),
                         ("{issuer: 'https://s', client_id: m, secret: x}", "secret")):
         path = folder + "/bad.yaml"
@@ -262,11 +274,12 @@ def main():
         with open(folder + "/secret", "w") as f:
             f.write(SECRET + "\n")
         lab.configure("auth:\n  admins: [carol]\n  oidc:\n    issuer: %s\n    client_id: %s\n    client_secret_file: %s/secret\n    ca: %s/issuer.crt\n"
-                      "    refresh: 1s\n    roles: {admin: [gpu-admins], 'vc-admin:nlp': [nlp-leads], user: [lab], viewer: [guests]}\n"
+                      "    refresh: 1s\n    user_claim: preferred_username\n    users: {id-of-fred: erin, id-of-www: daemon}\n    roles: {admin: [gpu-admins], 'vc-admin:nlp': [nlp-leads], user: [lab], viewer: [guests]}\n"
                       % (idp.url, CLIENT, folder, folder))
         lab.start()
         try:
             tokens(lab, idp)
+            mapped(lab, idp)
             hostile(lab, idp)
             device(lab, idp, folder)
             code(lab, idp)

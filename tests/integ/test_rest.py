@@ -270,9 +270,11 @@ def chosen(m):
     ok("(needs 8, free 0)" in told["message"] and told["free"] == [], "which is not told as free: it did not choose that", told)
     ok([h["job"] for h in told["heldBy"]] == [first], "nor who is there as in its way", told)
     m.ask("PATCH", "/nodes/gpu02", {"drain": True, "reason": "test"})
-    ok(m.until(lambda: why() == "NodesUnhealthy"), "the node is away", why())
+    ok(why() == "InsufficientGpus", "the node drains, and is full: it would start nothing", why())
+    m.ask("DELETE", "/jobs/%d?now=1" % first)
+    ok(m.until(lambda: why() == "NodesUnhealthy"), "it is empty: what is missing is the node", why())
     m.ask("PATCH", "/nodes/gpu02", {"drain": False})
-    ok(m.until(lambda: why() == "InsufficientGpus"), "and there again", why())
+    ok(m.wait_state(second, "RUNNING"), "and there again", why())
     for job in (second, first, other):
         m.ask("DELETE", "/jobs/%d?now=1" % job)
     ok(m.wait_state(first, "CANCELLED") and m.wait_state(other, "CANCELLED"), "they end")

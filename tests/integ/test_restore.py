@@ -5,8 +5,10 @@ one, and a controller that goes on with it."""
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
 import tempfile
+import zlib
 
 from cluster import BUILD, Musterd, done, ok
 
@@ -24,6 +26,17 @@ def refused(file, words, what, folder):
     ok(r.returncode == 1 and words in r.stderr and not r.stdout, what, r)
     if not ok(not os.path.lexists(state), what + ": nothing is left"):
         shutil.rmtree(state)
+
+
+def sums_set(path):
+    """Each page has its number and its sum at its end, as if the controller had written it."""
+    with open(path, "r+b") as f:
+        data = f.read()
+        for at in range(0, len(data), 4096):
+            number = struct.pack("<I", at // 4096 + 1)
+            page = data[at:at + 4088]
+            f.seek(at)
+            f.write(page + number + struct.pack("<I", zlib.crc32(page, zlib.crc32(number))))
 
 
 def tampered(good, folder):
@@ -45,7 +58,7 @@ def tampered(good, folder):
             change(f)
         return path
 
-    def sql(*lines):
+    def sql(*lines, sums=True):
         path = copy()
         db = sqlite3.connect(path, isolation_level=None)
         db.execute("PRAGMA journal_mode=DELETE")
@@ -53,6 +66,8 @@ def tampered(good, folder):
         for line in lines:
             db.execute(line)
         db.close()
+        if sums:
+            sums_set(path)
         return path
 
     def overwrite(f):  # the pages of the tables, not the first one
@@ -83,9 +98,14 @@ def tampered(good, folder):
     yield sql("DROP TABLE history", "CREATE VIEW history AS SELECT 1 AS id"), "other tables", "a view in place of a table"
     yield sql("CREATE TABLE more(x)"), "other tables", "one with a table more"
     yield sql("DROP TABLE log"), "other tables", "one with a table less"
-    yield sql("INSERT INTO snapshot(one, seq, data) VALUES(2, 1, x'00')"), "a snapshot that is none", "one with two snapshots"
-    yield sql("INSERT INTO log(seq, data) VALUES(-5, x'00')"), "entries that are none", "an entry before the first"
-    yield sql("INSERT INTO log(seq, data) VALUES(1 << 40, 'text')"), "entries that are none", "an entry that is text"
+    yield sql("INSERT INTO snapshot(one, seq, chain, sum, data) VALUES(2, 1, x'00', x'00', x'00')"), "a snapshot that is none", "one with two snapshots"
+    yield sql("INSERT INTO log(seq, chain, data) VALUES(-5, x'00', x'00')"), "entries that are none", "an entry before the first"
+    yield sql("INSERT INTO log(seq, chain, data) VALUES(1 << 40, x'00', 'text')"), "entries that are none", "an entry that is text"
+    job = "INSERT INTO history VALUES(999, 1, 2, 'u', 'v', 's', 'n', 0, '{}', 5)"
+    yield sql(job, sums=False), "damaged", "a page that was changed"
+    yield sql(job), "the finished job 999 is damaged", "a finished job that never was"
+    yield sql("UPDATE head SET jobs = jobs + 1"), "should have", "one that lacks a finished job"
+    yield sql("UPDATE log SET data = CAST(replace(CAST(data AS TEXT), 'a', 'b') AS BLOB)"), "is damaged", "batches that were changed"
     loose = copy()
     os.chmod(loose, 0o666)
     yield loose, "chmod go-w", "one that everybody may write"

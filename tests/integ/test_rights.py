@@ -93,7 +93,7 @@ def prying(lab, user, viewer, job):
         a = lab.told("GET", "/jobs/%d/logs" % job, token=user, headers=head)
         ok(a.status == 403, "nor with the header %s" % list(head)[0], a)
     for method, path, body in (("POST", "/jobs/%d/suspend" % job, None), ("POST", "/jobs/%d/signal" % job, {"signal": 9}), ("POST", "/jobs/%d/requeue" % job, None),
-                               ("PATCH", "/jobs/%d" % job, {"time_seconds": 1}), ("DELETE", "/jobs/%d?now=1" % job, None), ("GET", "/backup", None),
+                               ("PATCH", "/jobs/%d" % job, {"time_seconds": 1}), ("DELETE", "/jobs/%d?now=1" % job, None), ("GET", "/backup", None), ("GET", "/audit", None),
                                ("GET", "/webhooks", None), ("POST", "/webhooks", {"to": "http://169.254.169.254/"}), ("PUT", "/users/nobody/limits", {"max_gpus": 1000}),
                                ("PUT", "/vcs/nlp", {"policy": "fifo"}), ("POST", "/config/reload", None)):
         a = lab.told(method, path, body, token=user)
@@ -149,8 +149,10 @@ def evil_node(lab, folder, job, victim_token):
     words = [os.path.join(BUILD, "muster-agent"), "join", "https://localhost:%d" % lab.port, join]
     r = subprocess.run(words + ["--node", "n1", "--state", folder + "/fake"], capture_output=True, text=True)
     ok(r.returncode != 0 and "another machine" in r.stderr + r.stdout, "nobody joins in the place of a node that is there", r)
-    r = subprocess.run(words + ["--node", "evil", "--state", folder + "/evil"], capture_output=True, text=True)
-    ok(r.returncode == 0, "one joins as itself", r)
+    r = subprocess.run(words[:3] + ["--token-file", "-", "--node", "evil", "--state", folder + "/evil"], capture_output=True, text=True, input="wrong\n")
+    ok(r.returncode != 0, "a wrong token from standard input is refused", r)
+    r = subprocess.run(words[:3] + ["--token-file", "-", "--node", "evil", "--state", folder + "/evil"], capture_output=True, text=True, input=join + "\n")
+    ok(r.returncode == 0, "one joins as itself, with a token that no list of processes shows", r)
     cert = (folder + "/evil/node.crt", folder + "/evil/node.key")
     for path in ("/jobs", "/jobs/%d/logs" % job, "/tokens", "/secrets", "/backup", "/nodes"):
         raw = lab.context(cert).wrap_socket(socket.create_connection(("127.0.0.1", lab.port), 10), server_hostname="localhost")

@@ -193,6 +193,48 @@ def following(lab, user):
        (waiting.returncode, len(out), err))
 
 
+def join(lab, token, node, folder, host="localhost"):
+    return subprocess.run([os.path.join(BUILD, "muster-agent"), "join", "https://%s:%d" % (host, lab.port), token, "--node", node,
+                           "--state", folder], capture_output=True, text=True)
+
+
+def again(lab, folder):
+    """The name of a node that is known is given for a token of that node alone, and what it had before is worth nothing."""
+    elsewhere = tempfile.mkdtemp()
+    any_name = lab.json("POST", "/tokens", {"join": True, "nodes": 10}, token=lab.admin)["token"]
+    r = join(lab, any_name, "n1", folder)
+    ok(r.returncode != 0 and "another machine" in r.stderr, "a token for new nodes does not give the name of one that is known", r)
+    ok(lab.ask("POST", "/nodes/nothere/rejoin", token=lab.admin).status == 404, "a node that is not there does not come again")
+    made = lab.json("POST", "/nodes/n1/rejoin", token=lab.admin)
+    ok(made["scope"] == "rejoin:n1", "a token for this node", made)
+    r = join(lab, made["token"], "n7", elsewhere)
+    ok(r.returncode != 0 and "for the node n1" in r.stderr, "which is for no other", r)
+    r = join(lab, made["token"], "n1", folder)
+    ok(r.returncode == 0, "it joins again", r)
+    r = join(lab, made["token"], "n1", elsewhere)
+    ok(r.returncode != 0, "once", r)
+    made = lab.json("POST", "/nodes/n1/rejoin", token=lab.admin)
+    ok(join(lab, made["token"], "n1", elsewhere).returncode == 0, "another machine takes its place")
+    s, head = upgrade(lab, (folder + "/node.crt", folder + "/node.key"))
+    ok(b" 401 " in head, "and the certificate of the first one is worth nothing, without a command", head)
+    s.close()
+    made = lab.json("POST", "/nodes/n1/rejoin", token=lab.admin)
+    ok(join(lab, made["token"], "n1", folder).returncode == 0, "nor after the change back")
+    s, head = upgrade(lab, (elsewhere + "/node.crt", elsewhere + "/node.key"))
+    ok(b" 401 " in head, "that of the second", head)
+    s.close()
+    some = lab.json("POST", "/tokens", {"join": True, "nodes": 10, "names": "m[01-02],t*"}, token=lab.admin)
+    ok(some["scope"] == "names:m[01-02],t*", "a token for some names", some)
+    for name, good in (("m01", True), ("m03", False), ("test7", True), ("xt", False)):
+        r = join(lab, some["token"], name, tempfile.mkdtemp())
+        ok((r.returncode == 0) == good and (good or "for nodes named" in r.stderr), "%s: %s" % (name, good), r)
+    for names in ("", "a b", "m[", 5, "n" * 60, "../x"):
+        ok(lab.ask("POST", "/tokens", {"join": True, "names": names}, token=lab.admin).status == 400, "no names: %s" % names)
+    ok(lab.ask("POST", "/tokens", {"names": "m1"}, token=lab.admin).status == 400, "names are of tokens for nodes")
+    r = join(lab, any_name, "n8", elsewhere, host="[::ffff:127.0.0.1]")
+    ok(r.returncode != 0 and "certificate is not for ::ffff" in r.stderr, "a controller called by a name that it is not certified for", r)
+
+
 def revoking(lab, folder):
     """A node whose key is in wrong hands."""
     ok(lab.ask("DELETE", "/nodes/n1", token=lab.admin).status == 409, "a node that is there is not forgotten")
@@ -208,10 +250,7 @@ def revoking(lab, folder):
     ok(b" 401 " in head, "nor after a restart of the controller", head)
     s.close()
     time.sleep(1.1)  # certificates count in seconds
-    token = lab.json("POST", "/tokens", {"join": True}, token=lab.admin)["token"]
-    done_ = subprocess.run([os.path.join(BUILD, "muster-agent"), "join", "https://localhost:%d" % lab.port, token, "--node", "n1",
-                            "--state", folder], capture_output=True, text=True)
-    ok(done_.returncode == 0, "it joins again", done_)
+    again(lab, folder)
     s, head = upgrade(lab, cert)
     ok(b" 101 " in head, "and is let in", head)
     s.close()

@@ -96,6 +96,32 @@ def vcs(m):
     ok(b"srsf" in m.get("/sim/%d/cluster.yaml" % sim["id"]).body and b"srsf" not in plain, "their own policies: present only")
 
 
+def unfinished(m):
+    """Jobs that run and wait are what it is about: with the time they are expected to need."""
+    before = wait_sim(m, m.post("/sim", {"policies": ["fifo"]}).json["id"])
+    jobs = [m.post("/jobs", {"run": "sleep 600", "gpus": 8, "time": "30m"}).json["id"] for _ in range(6)]
+    ok(all(m.wait_state(j, "RUNNING") for j in jobs[:2]) and m.state(jobs[5]) == "PENDING", "two run, four wait")
+    sim = wait_sim(m, m.post("/sim", {"policies": ["fifo"]}).json["id"])
+    ok(sim["jobs"] == before["jobs"] + 6 and "6 jobs run or wait" in sim["notes"], "all six are counted", (sim["jobs"], sim["notes"]))
+    longest = sim["items"][0]["queue_seconds_by_percentile"][100] if sim["items"] else 0
+    ok(3590 <= longest <= 3600 + 60, "the last ones wait for two rounds of 30 minutes", (longest, sim["error"]))
+    for j in jobs:
+        m.ask("DELETE", "/jobs/%d?now=1" % j)
+    ok(all(m.wait_state(j, "CANCELLED") for j in jobs), "they end")
+
+
+def generated(m):
+    """A trace of somebody else's virtual clusters, or of none, on a cluster that has its own."""
+    split = {"a": {"quota": 8}, "b": {"quota": 8}}
+    with tempfile.TemporaryDirectory() as folder:
+        for shape in ("r1", "philly"):
+            path = os.path.join(folder, shape)
+            subprocess.run([MUSTER, "sim", "gen", "-s", shape, "-n", "60", "-o", path], check=True, capture_output=True)
+            with open(path) as f:
+                sim = wait_sim(m, m.post("/sim", {"policies": ["present", "fifo"], "trace": f.read(), "vcs": split}).json["id"])
+            ok(sim["state"] == "done" and sim["jobs"] == 60, "a generated trace (%s) on two virtual clusters" % shape, sim["error"])
+
+
 def refused(m):
     def bad(text, **body):
         answer = m.post("/sim", body)
@@ -144,7 +170,7 @@ def main():
             first = wait_sim(m, m.post("/sim", {"policies": ["fifo"]}).json["id"])
             ok(first["state"] == "failed" and "no job" in first["error"], "nothing has run yet", first["error"])
             history(m)
-            for part in (compare, capacity, vcs, refused, bounds):
+            for part in (compare, capacity, vcs, unfinished, generated, refused, bounds):
                 part(m)
             m.post("/sim", {"policies": ["fifo"]})
             ok(m.stop() == 0, "ends while one runs")

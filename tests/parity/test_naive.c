@@ -11,7 +11,7 @@
 
 #include "base/rng.h"
 #include "sim/scenario.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 enum { SEEDS = 150, JOBS_MAX = 400, NODES = 3, NODE_GPUS = 8, GPUS = NODES * NODE_GPUS };
 

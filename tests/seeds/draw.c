@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "policy/registry.h"
 #include "seeds.h"
-#include "wire/cluster.h"
-#include "wire/cluster_cells.h"
+#include "wire/cluster/cluster.h"
+#include "wire/cluster/cluster_cells.h"
 
 static uint32_t below(struct rng *rng, uint32_t bound)
 {
@@ -46,33 +47,58 @@ static int draw_nodes(struct rng *rng, struct life *life, bool sides, struct err
     return cluster_parse(life->cluster_text, &life->cluster, err);
 }
 
-static const char *const policies[] = { "fifo",
-                                        "fifo-skip",
-                                        "sjf",
-                                        "srtf",
-                                        "srsf",
-                                        "srtf",
-                                        "backfill-easy",
-                                        "yarn-cs",
-                                        "backfill-conservative",
-                                        "yarn-cs",
-                                        "las",
-                                        "gittins",
-                                        "chronus",
-                                        "edf",
-                                        "edf-admit",
-                                        "gandiva",
-                                        "gandiva",
-                                        "las+pack+migrate",
-                                        "fifo-skip+pack+migrate+grow",
-                                        "srtf+migrate+defrag" };
+/* What was drawn from, by hand, when the seeds that tests name found something. */
+static const char *const found_policies[] = { "fifo",
+                                              "fifo-skip",
+                                              "sjf",
+                                              "srtf",
+                                              "srsf",
+                                              "srtf",
+                                              "backfill-easy",
+                                              "yarn-cs",
+                                              "backfill-conservative",
+                                              "yarn-cs",
+                                              "las",
+                                              "gittins",
+                                              "chronus",
+                                              "edf",
+                                              "edf-admit",
+                                              "gandiva",
+                                              "gandiva",
+                                              "las+pack+migrate",
+                                              "fifo-skip+pack+migrate+grow",
+                                              "srtf+migrate+defrag" };
+
+/* One of the register, some with optimisers of the register. */
+static const char *draw_policy(const struct draw *draw, struct rng *rng, struct life *life)
+{
+    size_t policies = 0, tuners = 0;
+    const char *name;
+    uint32_t pair;
+
+    if (draw->found)
+        return pick(rng, found_policies, sizeof(found_policies) / sizeof(*found_policies));
+    while (policy_at(policies))
+        policies++;
+    while (policy_tuner(tuners))
+        tuners++;
+    name = policy_at(below(rng, (uint32_t)policies))->name;
+    pair = below(rng, (uint32_t)(tuners * tuners));
+    if (!chance(rng, 30))
+        return name;
+    (void)snprintf(life->policy_text, sizeof(life->policy_text), "%s+%s+%s", name, policy_tuner(pair / tuners)->name,
+                   policy_tuner(pair % tuners)->name);
+    return policy_known(life->policy_text) ? life->policy_text : name;
+}
+
 static const char *const places[] = {
     "count", "consolidate", "spread", "random", "topology", "yarn", "levels", "skew"
 };
 
-static int draw_vc(struct rng *rng, struct life *life, struct vc_spec *vc, uint32_t index, int32_t *left)
+static int draw_vc(const struct draw *draw, struct rng *rng, struct life *life, uint32_t index, int32_t *left)
 {
     struct names *names = &life->cluster.names;
+    struct vc_spec *vc = &life->cluster.vcs[index];
     const char name[3] = { 'v', (char)('A' + index), '\0' };
     int r;
 
@@ -83,7 +109,7 @@ static int draw_vc(struct rng *rng, struct life *life, struct vc_spec *vc, uint3
         left[s] -= vc->quota[s];
     }
     if (r == 0 && chance(rng, 40)) {
-        const char *policy = pick(rng, policies, sizeof(policies) / sizeof(*policies)), *place = pick(rng, places, 8);
+        const char *policy = draw_policy(draw, rng, life), *place = pick(rng, places, 8);
 
         r = names_put(names, policy, strlen(policy), &vc->policy);
         if (r == 0)
@@ -95,7 +121,7 @@ static int draw_vc(struct rng *rng, struct life *life, struct vc_spec *vc, uint3
     return r;
 }
 
-static int draw_vcs(struct rng *rng, struct life *life)
+static int draw_vcs(const struct draw *draw, struct rng *rng, struct life *life)
 {
     uint32_t count = 2 + below(rng, 3);
     int32_t left[SKUS_MAX] = { 0 };
@@ -109,11 +135,11 @@ static int draw_vcs(struct rng *rng, struct life *life)
         return -1;
     for (uint32_t n = 0; n < life->cluster.node_count; n++)
         left[life->cluster.nodes[n].sku] += life->cluster.nodes[n].gpus;
-    for (uint32_t v = 0; v < count && r == 0; v++)
-        r = draw_vc(rng, life, &vcs[v], v, left);
     mem_free(life->cluster.vcs);
     life->cluster.vcs = vcs;
     life->cluster.vc_count = count;
+    for (uint32_t v = 0; v < count && r == 0; v++)
+        r = draw_vc(draw, rng, life, v, left);
     return r;
 }
 
@@ -264,11 +290,11 @@ static void set_seconds(struct rng *rng, struct life *life, const char *key, uin
     set(life, key, text);
 }
 
-static void draw_settings(struct rng *rng, struct life *life)
+static void draw_settings(const struct draw *draw, struct rng *rng, struct life *life)
 {
     static const char *const keeps[] = { "all", "checkpoint", "none" };
 
-    life->policy = pick(rng, policies, sizeof(policies) / sizeof(*policies));
+    life->policy = draw_policy(draw, rng, life);
     if (chance(rng, 70))
         set(life, "place", pick(rng, places, 8));
     if (chance(rng, 50))
@@ -572,7 +598,7 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
     rng_seed(&rng, rng_mix(seed + 1));
     r = draw_nodes(&rng, ret_life, draw->sides, err);
     if (r == 0)
-        r = draw_vcs(&rng, ret_life);
+        r = draw_vcs(draw, &rng, ret_life);
     if (r == 0 && draw->cells)
         r = draw_cells(&rng, ret_life);
     if (r == 0)
@@ -581,7 +607,7 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
         return r;
     trace_sort(&ret_life->trace);
     draw_hosts(seed, ret_life);
-    draw_settings(&rng, ret_life);
+    draw_settings(draw, &rng, ret_life);
     draw_script(&rng, ret_life);
     draw_sizes(seed, ret_life);
     if (draw->marks)
@@ -590,6 +616,9 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
     if (r == 0)
         r = draw_licenses(seed, ret_life);
     draw_sides(draw, ret_life);
+    draw_terms(draw, ret_life);
+    draw_drains(draw, ret_life);
+    draw_classes(draw, ret_life);
     if (r == 0)
         r = draw_bare(draw, ret_life);
     return r < 0 ? r : draw_given(draw, ret_life);

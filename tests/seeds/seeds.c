@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seeds.c - simulated lives of clusters, one a seed, audited at every step.
  *
- *   seeds [--from A] [--count N] [--limit SECONDS] [-v] [--log] [--cells] [--marks] [--sides] [--bare]
+ *   seeds [--from A] [--count N] [--limit SECONDS] [-v] [--log] [--cells] [--marks] [--sides] [--bare] [--classes]
+ * [--found]
  *         [--policy NAME] [--set KEY=VALUE]...
  *
  * Each seed is run twice, and once more with the core saved, dropped and loaded again as it goes; the three decide
  * alike. The failing seed is the last line printed. With --cells virtual clusters are guaranteed shapes, not counts;
  * with --marks some nodes are for some jobs only, and why somebody waits is not looked at; with --sides there are
  * several types of GPU, and gangs on more than one of them; with --bare there are nodes without GPUs.
+ * Policies are drawn from the register; with --found as they were when the seeds that tests name found something.
  * With --policy it is that of the cluster and of half of its parts, and not drawn; with --set it has that option
  * everywhere. With --limit a seed that takes longer has failed: one whose policy asks itself the same thing over and
  * over would never end.
@@ -20,10 +22,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/state.h"
+#include "core/core_internal.h"
 #include "seeds.h"
 
-static bool verbose, logging, cells, marks, sides, bare;
+static bool verbose, logging, cells, marks, sides, found, bare, classes;
 static const char *policy;
 static struct setting given[GIVEN_MAX]; /* by --set, after what was drawn */
 static size_t given_count;
@@ -32,6 +34,7 @@ static int run_once(const struct life *life, struct watch *watch, uint32_t reloa
                     struct run_result *ret, struct error *err)
 {
     struct scenario_request request = { life->policy, life->settings, life->setting_count };
+    struct core_config config;
     struct scenario scenario;
     int r = scenario_init(&scenario, &life->cluster, &life->trace, &request, err);
 
@@ -47,6 +50,12 @@ static int run_once(const struct life *life, struct watch *watch, uint32_t reloa
         scenario.driver.world.cost_set[WORLD_STOP] = true;
     }
     if (watch) {
+        config = (struct core_config){ .limits = { .jobs = (uint32_t)life->trace.count + 1 },
+                                       .round = scenario.driver.round,
+                                       .seed = life->seed,
+                                       .policies = scenario.driver.policies };
+        watch->cluster = scenario.driver.cluster;
+        watch->config = &config;
         scenario.driver.on_decision = watch_decision;
         scenario.driver.on_decision_arg = watch;
         scenario.driver.on_instant = watch_instant;
@@ -54,6 +63,8 @@ static int run_once(const struct life *life, struct watch *watch, uint32_t reloa
     }
     r = scenario_run(&scenario, life->seed, ret, err);
     scenario_done(&scenario);
+    if (watch)
+        watch->config = NULL;
     return r;
 }
 
@@ -182,11 +193,12 @@ static void describe(const struct life *life, const struct run_result *result, c
     for (size_t i = 0; i < life->setting_count; i++)
         printf(" %s=%s", life->settings[i].key, life->settings[i].value);
     printf("; %zu jobs: %llu done, %llu failed, %llu refused, %llu running, %llu waiting; %llu stops, %llu decisions, "
-           "%llu instants\n",
+           "%llu instants, %llu reasons tried\n",
            result->job_count, (unsigned long long)by[OUTCOME_DONE], (unsigned long long)by[OUTCOME_FAILED],
            (unsigned long long)by[OUTCOME_REFUSED], (unsigned long long)by[OUTCOME_RUNNING],
            (unsigned long long)by[OUTCOME_WAITING], (unsigned long long)result->summary.preemptions,
-           (unsigned long long)watch->decisions, (unsigned long long)watch->looked);
+           (unsigned long long)watch->decisions, (unsigned long long)watch->looked,
+           (unsigned long long)watch->theorems);
 }
 
 static int one(uint64_t seed, char *why)
@@ -195,7 +207,8 @@ static int one(uint64_t seed, char *why)
     struct watch watch = { 0 };
     struct run_result result = { 0 };
     struct error err = { 0 };
-    int r = life_draw(&(struct draw){ seed, cells, marks, sides, bare, policy, given, given_count }, &life, &err);
+    int r = life_draw(&(struct draw){ seed, cells, marks, sides, found, classes, bare, policy, given, given_count },
+                      &life, &err);
 
     if (r == 0)
         r = watch_init(&watch, &life);
@@ -279,13 +292,17 @@ int main(int argc, char **argv)
             marks = true;
         else if (strcmp(argv[i], "--sides") == 0)
             sides = true;
+        else if (strcmp(argv[i], "--found") == 0)
+            found = true;
+        else if (strcmp(argv[i], "--classes") == 0)
+            classes = true;
         else if (strcmp(argv[i], "--bare") == 0)
             bare = true;
         else if (strcmp(argv[i], "--log") == 0)
             logging = true;
         else {
             fprintf(stderr, "usage: seeds [--from A] [--count N] [--limit SECONDS] [-v] [--log] [--cells] [--marks] "
-                            "[--sides] [--bare] [--policy NAME] [--set KEY=VALUE]...\n");
+                            "[--sides] [--bare] [--classes] [--found] [--policy NAME] [--set KEY=VALUE]...\n");
             return 2;
         }
     }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "core/state.h"
+#include "core/core_internal.h"
 #include "model/splice.h"
 #include "seeds.h"
 
@@ -172,6 +172,18 @@ static void pack(struct watch *watch, const struct core *core, const struct deci
     b->mate = d->id + 1;
 }
 
+/* Stopped, suspended or moved for another only as far as its own terms allow. */
+static void check_terms(struct watch *watch, const struct core *core, const struct decision *d)
+{
+    const struct jobspec *spec = spec_of(watch, d->id);
+    bool moves = d->kind == DECISION_MIGRATE || d->kind == DECISION_SPLICE;
+
+    if (spec->preempt == PREEMPT_NEVER && !(moves && jobspec_elastic(spec)))
+        watch_wrong(watch, core, d->id, "%s although it is never to be preempted", decision_name(d->kind));
+    if (!moves && d->at - watch->holders[d->id].started < spec->min_runtime)
+        watch_wrong(watch, core, d->id, "%s before its min_runtime", decision_name(d->kind));
+}
+
 void watch_decision(void *arg, const struct core *core, const struct decision *d, const uint32_t *gpus)
 {
     struct watch *watch = arg;
@@ -184,9 +196,11 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
     case DECISION_START:
     case DECISION_RESUME:
         hand_over(watch, core, d, gpus);
+        holder->started = d->at;
         break;
     case DECISION_MIGRATE:
     case DECISION_SPLICE:
+        check_terms(watch, core, d);
         if (holder->count == 0 || holder->leaving)
             watch_wrong(watch, core, d->id, "moved although it holds nothing");
         give_up(watch, holder, false); /* whoever is given what it leaves waits for that */
@@ -194,6 +208,7 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
         break;
     case DECISION_STOP:
     case DECISION_SUSPEND:
+        check_terms(watch, core, d);
         if (!holder->runs && (holder->count == 0 || holder->leaving))
             watch_wrong(watch, core, d->id, "stopped although it holds nothing");
         give_up(watch, holder, false);
@@ -417,7 +432,10 @@ void watch_instant(void *arg, const struct core *core)
     check_licenses(watch, core);
     if (core->chain == CHAIN_MAX)
         watch_wrong(watch, core, -1, "one pass leads to the next without end");
-    for (uint32_t i = 0; i < core->job_top; i++)
+    for (uint32_t i = 0; i < core->job_top; i++) {
         watch_reason(watch, core, i);
+        watch_classes(watch, core, i);
+    }
+    watch_theorems(watch, core);
     watch->looked++;
 }

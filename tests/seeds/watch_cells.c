@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch_cells.c - what a waiting job is told where virtual clusters are guaranteed shapes: it may start inside its
  * virtual cluster, or beyond it in what others leave idle. Counted anew from GPUs and shares. */
-#include "core/state.h"
+#include "core/core_internal.h"
 #include "seeds.h"
 
 struct room {
@@ -22,7 +22,7 @@ static struct room room_of(const struct ledger *ledger, const struct job *job, u
         if (ledger->topo.nodes[gpu->node].sku != sku)
             continue;
         if (gpu->bad || !ledger->topo.nodes[gpu->node].up) {
-            room.bad++;
+            room.bad += watch_nobody_on(ledger, g);
             continue;
         }
         for (uint32_t s = gpu->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu)
@@ -47,6 +47,7 @@ static bool enough(const struct room *room, const struct job *job)
 
 struct seen {
     bool own, own_enough, lent, lent_enough; /* allowed to, and has the room, inside and beyond */
+    bool own_there; /* and the cluster has as much: a job on a node that drains may be in the place */
     bool own_reserved, lent_down, broken;
 };
 
@@ -59,7 +60,7 @@ static struct seen look(const struct core *core, const struct job *job)
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
         struct room own, all;
 
-        if (!watch_type(core, job, s))
+        if (!watch_type(core, job, s) || !watch_possible(core, job, s))
             continue;
         own = room_of(vc->own, job, s);
         all = room_of(&core->ledger, job, s);
@@ -67,10 +68,11 @@ static struct seen look(const struct core *core, const struct job *job)
         if (!guest && vc->quota[s] - (vc->used[s] - vc->lent[s]) >= job_demand(job)) {
             seen.own = true;
             seen.own_enough |= enough(&own, job);
+            seen.own_there |= enough(&own, job) && enough(&all, job);
             seen.own_reserved |= own.free + own.reserved >= (uint32_t)job->spec.gpus;
         }
         if (guest || vc_budget(core, vc, s, PHASE_BORROW, job->klass) >= job_demand(job)) {
-            bool may = guest || vc->borrow_max != 0;
+            bool may = guest || (vc->borrow_max != 0 && !watch_owed_only(core, job));
 
             seen.lent |= may;
             seen.lent_enough |= may && enough(&all, job);
@@ -90,7 +92,7 @@ const char *watch_untrue_cells(const struct core *core, uint32_t index, const st
     case REASON_BORROW_LIMIT:
         return s.own || s.lent ? "may take what it asks for" : NULL;
     case REASON_INSUFFICIENT_GPUS:
-        return s.lent_enough || s.own_enough ? "enough GPUs are free" : s.lent ? NULL : "may take none";
+        return s.lent_enough || s.own_there ? "enough GPUs are free" : s.lent ? NULL : "may take none";
     case REASON_FRAGMENTED:
         return s.lent_enough || s.own ? NULL : "too few GPUs are free"; /* of its own: enough in parts, at least */
     case REASON_NODES_UNHEALTHY:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch_guest.c - what a job is told that waits to be a guest: it may always have GPUs that nobody is on; whether it
  * may stand beside somebody is for its policy to say. Counted anew from jobs and their shares. */
-#include "core/state.h"
+#include "core/core_internal.h"
 #include "seeds.h"
 
 enum { GPUS = 4096 };
@@ -29,7 +29,7 @@ static struct seen look(const struct core *core, const struct job *job)
             if (node->sku != sku)
                 continue;
             if (!node->up || ledger->gpus[g].bad)
-                down++;
+                down += !taken[g % GPUS];
             else
                 empty += !taken[g % GPUS];
         }

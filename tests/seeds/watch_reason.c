@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch_reason.c - is it true what a waiting job is told? Counted anew from GPUs and jobs. */
-#include "core/sides.h"
-#include "core/state.h"
-#include "core/wake.h"
+#include "core/core_internal.h"
+#include "core/planning/gang_parts.h"
+#include "core/planning/vc_wakeup.h"
 #include "seeds.h"
 
 /* What there is of one GPU type. */
 struct room {
-    uint32_t free, down, reserved;
+    uint32_t free, reserved;
+    uint32_t down;  /* would be free if all nodes and GPUs were up: what runs on a node that drains has its GPUs */
     mgpu_t largest; /* the most that is left of any one GPU whose memory would do */
 };
+
+bool watch_nobody_on(const struct ledger *ledger, uint32_t gpu)
+{
+    uint32_t s = ledger->gpus[gpu].shares;
+
+    while (s != SHARE_NONE &&
+           (ledger->shares[s].leaving || ledger->shares[s].off || ledger->shares[s].role != ROLE_OWNER))
+        s = ledger->shares[s].next_of_gpu;
+    return s == SHARE_NONE;
+}
 
 static struct room room_on(const struct core *core, const struct job *job, uint32_t sku)
 {
@@ -24,7 +35,7 @@ static struct room room_on(const struct core *core, const struct job *job, uint3
         if (node->sku != sku)
             continue;
         if (!node->up || gpu->bad) {
-            room.down++;
+            room.down += watch_nobody_on(&core->ledger, g);
             continue;
         }
         for (uint32_t s = gpu->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_gpu)
@@ -44,12 +55,22 @@ static struct room room_on(const struct core *core, const struct job *job, uint3
     return room;
 }
 
+bool watch_owed_only(const struct core *core, const struct job *job)
+{
+    usec_t lent = core->cells ? 0 : core->vcs[job->vc].min_runtime;
+
+    return (core->cells || core->vc_count > 1) &&
+           (job->spec.preempt == PREEMPT_NEVER || job->spec.min_runtime > lent) && !(core->cells && job->spec.kept);
+}
+
 /* Whether the virtual cluster may take the job on this type, with all it may borrow. */
 static bool allowed(const struct core *core, const struct job *job, uint32_t sku)
 {
     const struct vc *vc = &core->vcs[job->vc];
     int64_t after = vc->used[sku] + job_demand(job), over = 0;
 
+    if (watch_owed_only(core, job))
+        return after <= vc->quota[sku];
     if (job->klass == CLASS_OPPORTUNISTIC || vc->borrow_max < 0)
         return true;
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
@@ -72,6 +93,16 @@ bool watch_type(const struct core *core, const struct job *job, uint32_t sku)
     return (mask ? mask : core->any_sku) >> sku & 1 && (!memory || memory >= job->spec.memory_mib);
 }
 
+/* Whether some type that it may have has as many GPUs as it asks for: those that have not are nothing to it then. */
+bool watch_possible(const struct core *core, const struct job *job, uint32_t sku)
+{
+    bool any = false;
+
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
+        any |= watch_type(core, job, s) && core->ledger.topo.sku_gpus[s] >= (uint32_t)job->spec.gpus;
+    return !any || core->ledger.topo.sku_gpus[sku] >= (uint32_t)job->spec.gpus;
+}
+
 static struct truth_of look(const struct core *core, const struct job *job)
 {
     uint32_t need = (uint32_t)job->spec.gpus;
@@ -80,7 +111,7 @@ static struct truth_of look(const struct core *core, const struct job *job)
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
         struct room room;
 
-        if (!watch_type(core, job, s) || !allowed(core, job, s))
+        if (!watch_type(core, job, s) || !watch_possible(core, job, s) || !allowed(core, job, s))
             continue;
         room = room_on(core, job, s);
         t.any_allowed = true;
@@ -262,6 +293,12 @@ void watch_reason(struct watch *watch, const struct core *core, uint32_t index)
     if ((core->round && core->planned_at != core->now) || watch->life->marks)
         return;
     reason = core_reason(core, index);
+    /* What has happened after the pass of an instant is seen by the next, a microsecond on, or in the next round. */
+    if (core->planned_at == core->now && core->vcs[job->vc].dirty && core_next_wake(core) <= core->now + 1)
+        return;
+    if (core->planned_at == core->now && core->round && core->vcs[job->vc].seen_releases != core->ledger.releases &&
+        core_next_wake(core) <= core->now + core->round)
+        return;
     wrong = job->spec.side_count && queue_lane(reason) >= 0 ? untrue_parts(core, index, reason)
                                                             : untrue_of(core, index, job, reason);
     if (wrong)

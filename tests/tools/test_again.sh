@@ -24,11 +24,18 @@ again() { # again SECOND: what tally makes of the log afterwards
 line integ rest '' FAIL >out/plain.log
 line integ chaos '' OK >>out/plain.log
 says 'passes alone: counts, and' '2 passed, 0 failed' again OK
-accepts 'is named' grep -q 'rest failed beside others and passed alone' out/again
+accepts 'is named as a race' grep -q 'rest failed beside others and passes alone: a race' out/again
 accepts 'alone, with the time the build needs' grep -q -e '--num-processes 1 --timeout-multiplier 3 rest$' asked
+line integ rest '' FAIL >out/plain.log
+MUSTER_FIRST_TRY=1
+export MUSTER_FIRST_TRY
+refuses 'or not, where the first try counts' '0 passed, 1 failed' again OK
+unset MUSTER_FIRST_TRY
+line integ+slow rest '' FAIL >out/plain.log
+says 'a test in two suites' '1 passed, 0 failed' again OK
 line integ rest '' TIMEOUT >out/plain.log
 refuses 'fails twice: a failure' '0 passed, 1 failed' again FAIL
-refuses 'and nothing is named' . cat out/again
+refuses 'and is no race' . cat out/again
 line unit cells '' FAIL >out/plain.log
 refuses 'a pure test has no second try' '0 passed, 1 failed' again OK
 refuses 'meson is not asked' . cat asked

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 . "$(dirname "$0")/tap.sh"
 
-# library LAYER: an archive of one object from the C text on standard input.
+# library LAYER [OBJECT]: an archive of one object from the C text on standard input, or that object into the archive.
 library() {
     mkdir -p "$scratch/b/src/$1"
     cat >"$scratch/$1.c"
-    rm -f "$scratch/b/src/$1/lib$1.a"
-    "${CC:-cc}" -O1 -fno-builtin -c "$scratch/$1.c" -o "$scratch/b/src/$1/$1.o"
-    ar rcs "$scratch/b/src/$1/lib$1.a" "$scratch/b/src/$1/$1.o"
+    [ $# -gt 1 ] || rm -f "$scratch/b/src/$1/lib$1.a"
+    "${CC:-cc}" -O1 -fno-builtin -c "$scratch/$1.c" -o "$scratch/b/src/$1/${2:-$1}.o"
+    ar rcs "$scratch/b/src/$1/lib$1.a" "$scratch/b/src/$1/${2:-$1}.o"
 }
 purity() { "$root/tools/purity" "$scratch/b"; }
 good_core() {
@@ -34,9 +34,26 @@ END
 library solve <<'END'
 double exp(double); double fit(double x) { return exp(x); }
 END
-library policy <<'END'
+good_policy() {
+    library policy <<'END'
 int core_step(char *, const char *); double fit(double);
 int rank(char *a) { return core_step(a, a) + (int)fit(1); }
+END
+}
+good_policy
+library wire <<'END'
+int word_find(const char *text) { return text[0]; }
+END
+library work <<'END'
+int work_run(void) { return 0; }
+END
+library ctl state_node <<'END'
+int word_find(const char *); int work_run(void); int snprintf(char *, unsigned long, const char *, ...);
+int node_apply(char *a) { return word_find(a) + work_run() + snprintf(a, 2, "x"); }
+END
+library ctl log_batcher <<'END'
+int node_apply(char *); int open(const char *, int);
+int batch_write(char *a) { return node_apply(a) + open(a, 0); }
 END
 good_core
 accepts 'memcpy, libm in solve, our own symbols' purity
@@ -63,6 +80,17 @@ library policy <<'END'
 void *malloc(unsigned long); void *rank(void) { return malloc(1); }
 END
 refuses 'malloc in a policy' 'policy: policy.o wants malloc' purity
+good_policy
+for call in 'time(0)' 'open("f", 0)' 'rand()' 'malloc(8)' 'batch_write("x")'; do
+    library ctl state_job <<END
+#include <stdlib.h>
+#include <time.h>
+#include <fcntl.h>
+int batch_write(const char *text);
+void job_apply(void) { (void)$call; }
+END
+    refuses "the state calling $call" "ctl: state_job.o wants ${call%%(*}" purity
+done
 rm "$scratch/b/src/solve/libsolve.a"
 refuses 'a library that is missing' 'libsolve.a is not there' purity
 finish

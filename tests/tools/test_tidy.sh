@@ -42,6 +42,13 @@ rm "$bad"
 { echo "$head"; lines 200; } >"$tree/src/core/bad.h"
 refuses 'a header of 201 lines' 'header of 201 lines' tidy
 rm "$tree/src/core/bad.h"
+mkdir -p "$tree/src/wide/room"
+for i in $(seq 40); do echo "$head" >"$tree/src/wide/file$i.c"; done
+echo "$head" >"$tree/src/wide/room/file.c"
+accepts 'a folder of 40 files, and one more in a room' tidy
+echo 'sources = []' >"$tree/src/wide/more.txt"
+refuses 'a folder of 41 files, whatever they are' 'src/wide: 41 files in one folder' tidy
+rm -r "$tree/src/wide"
 printf '#!/bin/sh\necho\ntrue\n' >"$tree/x.sh"
 refuses 'a script without SPDX line' 'x.sh:3: no SPDX line' tidy
 rm "$tree/x.sh"

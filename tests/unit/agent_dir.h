@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/util.h"
+#include "io/beneath.h"
 
 static char place[64];
 static int dir;
@@ -22,7 +24,10 @@ static int dir_open(void **state)
 
 static int dir_close(void **state)
 {
+    int tmp = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = beneath_tree_remove(tmp, place + strlen("/tmp/"));
+
     (void)state;
+    close(tmp);
     close(dir);
-    return util_tree_remove(AT_FDCWD, place);
+    return r;
 }

@@ -27,11 +27,13 @@ static void wake_fn(void *arg, usec_t at)
     (void)at;
 }
 
-static bool order_fn(void *arg, const char *node, json_t *frame)
+static bool order_fn(void *arg, const char *node, const struct agent_frame *frame)
 {
     struct play *play = arg;
+    json_t *tree = json_loadb(frame->text, frame->size, JSON_REJECT_DUPLICATES, NULL);
 
-    (void)json_array_append_new(play->orders, json_pack("{s:s, s:O}", "node", node, "frame", frame));
+    assert(tree);
+    (void)json_array_append_new(play->orders, json_pack("{s:s, s:o}", "node", node, "frame", tree));
     return true;
 }
 
@@ -60,18 +62,18 @@ static void fatal_fn(void *arg, const struct error *err)
 
 static void open_drive(struct play *play)
 {
-    struct drive_host host = { .now = now_fn,
-                               .work = work_fn,
-                               .wake_at = wake_fn,
-                               .order = order_fn,
-                               .event = event_fn,
-                               .decision = decision_fn,
-                               .fatal = fatal_fn,
-                               .arg = play };
+    struct batcher_host host = { .now = now_fn,
+                                 .work = work_fn,
+                                 .wake_at = wake_fn,
+                                 .order = order_fn,
+                                 .event = event_fn,
+                                 .decision = decision_fn,
+                                 .fatal = fatal_fn,
+                                 .arg = play };
     struct error err = { 0 };
 
-    if (drive_new(&play->config, &host, play->store, &play->drive, &err) < 0) {
-        fprintf(stderr, "drive_new: %s\n", err.text);
+    if (batcher_new(&play->config, &host, play->store, &play->batcher, &err) < 0) {
+        fprintf(stderr, "batcher_new: %s\n", err.text);
         abort();
     }
 }
@@ -83,16 +85,16 @@ void play_init(struct play *play, const char *policy)
     memset(play, 0, sizeof(*play));
     play->now = 1000 * USEC_SEC;
     play->orders = json_array();
-    play->config = (struct drive_config){ .ctl = { .cluster = "test",
-                                                   .policy = policy,
-                                                   .jobs_max = 4096,
-                                                   .finished_keep = 100,
-                                                   .lease = 60 * USEC_SEC,
-                                                   .node_timeout = 30 * USEC_SEC,
-                                                   .grace = 10 * USEC_SEC,
-                                                   .virtual_time = true },
-                                          .pending_max = 100000,
-                                          .snapshot_every = 0 };
+    play->config = (struct batcher_config){ .ctl = { .cluster = "test",
+                                                     .policy = policy,
+                                                     .jobs_max = 4096,
+                                                     .finished_keep = 100,
+                                                     .lease = 60 * USEC_SEC,
+                                                     .node_timeout = 30 * USEC_SEC,
+                                                     .grace = 10 * USEC_SEC,
+                                                     .virtual_time = true },
+                                            .pending_max = 100000,
+                                            .snapshot_every = 0 };
     if (store_open("mem:", &play->store, &err) < 0)
         abort();
     open_drive(play);
@@ -100,14 +102,14 @@ void play_init(struct play *play, const char *policy)
 
 void play_done(struct play *play)
 {
-    drive_free(play->drive);
+    batcher_free(play->batcher);
     store_close(play->store);
     json_decref(play->orders);
 }
 
 static void turn(struct play *play)
 {
-    int r = drive_turn_at(play->drive, play->now);
+    int r = batcher_turn_at(play->batcher, play->now);
 
     assert(r == 0);
     (void)r;
@@ -117,7 +119,7 @@ static void hello(struct play *play, size_t n, int gpus)
 {
     json_t *list = json_array(), *frame;
     struct error err = { 0 };
-    const struct book_node *node = book_node_find(ctl_book(drive_ctl(play->drive)), play->nodes[n]);
+    const struct ctl_node *node = registry_node_find(ctl_registry(batcher_ctl(play->batcher)), play->nodes[n]);
 
     if (gpus == 0 && node)
         gpus = node->gpu_count;
@@ -125,7 +127,7 @@ static void hello(struct play *play, size_t n, int gpus)
         (void)json_array_append_new(list, json_pack("{s:i}", "index", g));
     frame = json_pack("{s:s, s:s, s:s, s:s, s:{s:s, s:o}}", "t", "hello", "agent", "a1", "boot", "b1", "address",
                       "127.0.0.1", "inventory", "sku", "H100", "gpus", list);
-    if (drive_agent_hello(play->drive, play->nodes[n], frame, &err) < 0) {
+    if (batcher_agent_hello(play->batcher, play->nodes[n], frame, &err) < 0) {
         fprintf(stderr, "hello: %s\n", err.text);
         abort();
     }
@@ -134,7 +136,7 @@ static void hello(struct play *play, size_t n, int gpus)
 
 void play_restart(struct play *play)
 {
-    drive_free(play->drive);
+    batcher_free(play->batcher);
     (void)json_array_clear(play->orders);
     open_drive(play);
     for (size_t n = 0; n < play->node_count; n++)
@@ -165,7 +167,7 @@ void play_away(struct play *play, const char *name, bool away)
 
     play->away[n] = away;
     if (away) {
-        drive_agent_gone(play->drive, name);
+        batcher_agent_gone(play->batcher, name);
     } else {
         hello(play, n, 0);
         turn(play);
@@ -197,7 +199,7 @@ int play_offer(struct play *play, enum entry_kind kind, const char *json, struct
         fprintf(stderr, "bad JSON in a test: %s\n", where.text);
         abort();
     }
-    r = drive_offer(play->drive, kind, body, done_fn, &wait, result);
+    r = batcher_offer_json(play->batcher, kind, body, done_fn, &wait, result);
     if (r < 0)
         return r;
     turn(play);
@@ -250,7 +252,7 @@ static void report(struct play *play, struct play_task *task, enum task_state st
             play->doubles++;
     if (play->away[n]) {
         play->seq[n]--; /* its journal keeps it; a play has no journal */
-    } else if (drive_agent_frame(play->drive, task->node, frame, &err) < 0) {
+    } else if (batcher_agent_frame(play->batcher, task->node, frame, &err) < 0) {
         fprintf(stderr, "report: %s\n", err.text);
         abort();
     }
@@ -301,6 +303,8 @@ static void obey_task(struct play *play, struct play_task *task, const json_t *f
             (void)snprintf(task->told, sizeof(task->told), "%.15s", kind ? kind : "");
     } else if (what == ORDER_STOP && task->state != TASK_EXITED)
         report(play, task, TASK_EXITED, kind ? kind : "", 0, 15);
+    else if (what == ORDER_SUSPEND && task->state == TASK_RUNNING && play->drowsy)
+        return;
     else if (what == ORDER_SUSPEND && task->state == TASK_RUNNING)
         report(play, task, TASK_SUSPENDED, "", 0, 0);
     else if (what == ORDER_RESUME && task->state == TASK_SUSPENDED)
@@ -340,7 +344,7 @@ static void carry_out(struct play *play)
 /* What comes late to an instant is planned a microsecond after it. */
 static bool at_once(struct play *play)
 {
-    usec_t wake = ctl_next_wake(drive_ctl(play->drive));
+    usec_t wake = ctl_next_wake(batcher_ctl(play->batcher));
 
     if (wake > play->now + 10)
         return false;
@@ -351,9 +355,9 @@ static bool at_once(struct play *play)
 void play_settle(struct play *play)
 {
     do {
-        while (json_array_size(play->orders) > 0 || !drive_quiet(play->drive)) {
+        while (json_array_size(play->orders) > 0 || !batcher_quiet(play->batcher)) {
             carry_out(play);
-            if (!drive_quiet(play->drive))
+            if (!batcher_quiet(play->batcher))
                 turn(play);
         }
         if (!at_once(play))
@@ -365,7 +369,8 @@ void play_settle(struct play *play)
 void play_exit(struct play *play, int64_t job, uint32_t rank, int code, int signal)
 {
     for (size_t i = 0; i < play->task_count; i++)
-        if (play->tasks[i].id.job == job && play->tasks[i].id.rank == rank && play->tasks[i].state == TASK_RUNNING)
+        if (play->tasks[i].id.job == job && play->tasks[i].id.rank == rank &&
+            (play->tasks[i].state == TASK_RUNNING || play->tasks[i].state == TASK_SUSPENDED))
             report(play, &play->tasks[i], TASK_EXITED, signal ? "signal" : "exit", code, signal);
     play_settle(play);
 }
@@ -378,10 +383,18 @@ void play_leave(struct play *play, int64_t job, int code)
     play_settle(play);
 }
 
+void play_rest(struct play *play, int64_t job)
+{
+    for (size_t i = 0; i < play->task_count; i++)
+        if (play->tasks[i].id.job == job && play->tasks[i].state == TASK_RUNNING)
+            report(play, &play->tasks[i], TASK_SUSPENDED, "", 0, 0);
+    play_settle(play);
+}
+
 void play_until(struct play *play, usec_t at)
 {
     while (play->now < at) {
-        usec_t wake = ctl_next_wake(drive_ctl(play->drive));
+        usec_t wake = ctl_next_wake(batcher_ctl(play->batcher));
 
         play->now = wake < at ? (wake > play->now ? wake : play->now) : at;
         turn(play);
@@ -392,7 +405,7 @@ void play_until(struct play *play, usec_t at)
 const char *play_state(struct play *play, int64_t id)
 {
     static char text[128];
-    const struct book_job *job = book_find(ctl_book(drive_ctl(play->drive)), id);
+    const struct ctl_job *job = registry_find(ctl_registry(batcher_ctl(play->batcher)), id);
     static const char *const gates[GATE_COUNT] = {
         "", " Held", " BeginTime", " Dependency", " ArrayLimit", " SchedulerPaused"
     };
@@ -400,7 +413,7 @@ const char *play_state(struct play *play, int64_t id)
     if (!job)
         return "gone";
     (void)snprintf(text, sizeof(text), "%s%s%s%s", phase_name(job->phase), gates[job->gate],
-                   job->phase == PHASE_JOB_PENDING && job->in_core ? " " : "",
-                   job->phase == PHASE_JOB_PENDING && job->in_core ? reason_name(job->reason) : "");
+                   job->phase == PHASE_JOB_PENDING && job_in_core(job) ? " " : "",
+                   job->phase == PHASE_JOB_PENDING && job_in_core(job) ? reason_name(job->reason) : "");
     return text;
 }

@@ -5,8 +5,8 @@
  * Orders become reports of the next turn at the same instant. Jobs end when the test says so, or by themselves after
  * `emulate.run` of their submission when the play is run to its end.
  */
-#include "ctl/book.h"
-#include "ctl/drive.h"
+#include "ctl/log/batcher.h"
+#include "ctl/state/registry.h"
 
 enum { PLAY_TASKS = 4096, PLAY_NODES = 64 };
 
@@ -21,8 +21,8 @@ struct play_task {
 
 struct play {
     struct store *store;
-    struct drive *drive;
-    struct drive_config config;
+    struct batcher *batcher;
+    struct batcher_config config;
     usec_t now;
     struct play_task tasks[PLAY_TASKS];
     size_t task_count;
@@ -38,6 +38,7 @@ struct play {
     bool at_once;            /* tasks end as they begin, and say both in one report */
     bool brief;              /* the first rank of a gang ends before the next says that it runs */
     bool slow;               /* tasks that are told to stop stay until play_leave() */
+    bool drowsy;             /* tasks that are told to suspend themselves run on until play_rest() */
 };
 
 void play_init(struct play *play, const char *policy);
@@ -57,11 +58,14 @@ void play_settle(struct play *play);
 /* Time goes on to `at`, stopping wherever something is due. */
 void play_until(struct play *play, usec_t at);
 
-/* The task ends by itself. */
+/* The task ends by itself, running or suspended. */
 void play_exit(struct play *play, int64_t job, uint32_t rank, int code, int signal);
 
 /* With `slow`: a task that was told to stop has left, by its exit code. */
 void play_leave(struct play *play, int64_t job, int code);
+
+/* With `drowsy`: a task that was told to suspend itself has done so. */
+void play_rest(struct play *play, int64_t job);
 
 /* "RUNNING", or "PENDING Fragmented". */
 const char *play_state(struct play *play, int64_t job);

@@ -5,10 +5,10 @@
 
 #include "base/alloc.h"
 #include "policy/registry.h"
-#include "sim/driver.h"
-#include "sim/gen.h"
-#include "sim/metrics.h"
-#include "wire/cluster.h"
+#include "sim/driver/driver.h"
+#include "sim/gen/gen.h"
+#include "sim/metrics/metrics.h"
+#include "wire/cluster/cluster.h"
 
 struct setting {
     const char *key, *value;

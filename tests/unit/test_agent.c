@@ -13,11 +13,11 @@
 
 #include "agent/conn.h"
 #include "agent/journal.h"
-#include "agent/launch.h"
-#include "agent/spool.h"
+#include "agent/task/launch.h"
+#include "agent/task/spool.h"
 #include "agent_dir.h"
 #include "base/alloc.h"
-#include "wire/json_read.h"
+#include "wire/text/json_read.h"
 
 static struct error err;
 
@@ -53,26 +53,74 @@ static void journal_survives(void **state)
 
     assert_int_equal(journal_open(&j, dir, "boot 1", &err), 0);
     assert_string_equal(j.id, id);
-    assert_int_equal(j.last, 5);
+    assert_int_equal(j.last, 5 + JOURNAL_SKIP); /* what was behind, and is cut off, was never there */
     assert_int_equal(util_i64(journal_after(&j, 4), "seq", 0), 5);
     assert_int_equal(journal_append(&j, report(7), &err), 0);
-    assert_int_equal(j.last, 6);
+    assert_int_equal(j.last, 6 + JOURNAL_SKIP);
     assert_int_equal(journal_flush(&j, true, &err), 0);
     journal_close(&j);
 
-    /* After another boot a gap of numbers: lines behind it are believed as well. */
+    /* Behind a gap of numbers lines are believed as well. */
     for (int i = 2; i <= 3; i++) {
         assert_int_equal(journal_open(&j, dir, i == 2 ? "boot 2" : "boot 3", &err), 0);
         assert_int_equal(j.count, i == 2 ? 6 : 7); /* acknowledgements are not kept */
         assert_int_equal(journal_append(&j, report(6 + i), &err), 0);
-        assert_int_equal(j.entries[j.count - 1].seq, 6 + (i - 1) * (JOURNAL_SKIP + 1));
+        assert_int_equal(j.entries[j.count - 1].seq, 6 + JOURNAL_SKIP + (i - 1) * (JOURNAL_SKIP + 1));
         assert_int_equal(journal_flush(&j, true, &err), 0);
         journal_close(&j);
     }
     assert_int_equal(journal_open(&j, dir, "boot 3", &err), 0);
-    assert_int_equal(util_i64(journal_after(&j, 6), "job", 0), 8);
+    assert_int_equal(util_i64(journal_after(&j, 6), "job", 0), 7);
     journal_ack(&j, j.last);
     assert_null(journal_after(&j, 0));
+    journal_close(&j);
+}
+
+/* A report about task 7.1.0 in `state`; takes `more`, what else it says. */
+static json_t *task_report(const char *state, json_t *more)
+{
+    json_t *made =
+        json_pack("{ss,si,si,si,si,ss}", "t", "report", "at", 2000, "job", 7, "attempt", 1, "rank", 0, "state", state);
+
+    if (more)
+        json_object_update(made, more);
+    json_decref(more);
+    return made;
+}
+
+/* The start and the end of a short task are one report, which says when the task started also where the end alone does
+ * not: where the shepherd was killed, it is the agent that reports the end, and only the start had the time. */
+static void start_and_end_are_joined(void **state)
+{
+    struct journal j;
+    json_t *end = task_report("exited", json_pack("{ss}", "cause", "lost"));
+
+    (void)state;
+    assert_int_equal(journal_open(&j, dir, "boot 1", &err), 0);
+    assert_int_equal(journal_append(&j, task_report("running", json_pack("{si}", "started", 1000)), &err), 0);
+    journal_join(&j, end);
+    assert_true(util_flag(end, "ran"));
+    assert_int_equal(util_i64(end, "started", 0), 1000);
+    assert_null(journal_unwritten(&j));
+    assert_int_equal(journal_append(&j, end, &err), 0);
+    assert_int_equal(util_i64(journal_unwritten(&j), "seq", 0), 1);
+
+    /* An end that has the time keeps it; one of another task, and a start that says more, stay two reports. */
+    assert_int_equal(journal_append(&j, task_report("running", json_pack("{si}", "started", 1000)), &err), 0);
+    end = task_report("exited", json_pack("{si,si}", "started", 1001, "rank", 1));
+    journal_join(&j, end);
+    assert_null(json_object_get(end, "ran"));
+    json_object_set_new(end, "rank", json_integer(0));
+    journal_join(&j, end);
+    assert_int_equal(util_i64(end, "started", 0), 1001);
+    assert_true(util_flag(end, "ran"));
+    json_decref(end);
+    assert_int_equal(
+        journal_append(&j, task_report("running", json_pack("{si,si}", "started", 1000, "progress", 5)), &err), 0);
+    end = task_report("exited", NULL);
+    journal_join(&j, end);
+    assert_null(json_object_get(end, "ran"));
+    json_decref(end);
     journal_close(&j);
 }
 
@@ -142,14 +190,79 @@ static void journal_cut_anywhere(void **state)
             lines += whole.data[i] == '\n';
         assert_int_equal(util_file_put(dir, "journal", whole.data, size, false), 0);
         assert_int_equal(journal_open(&j, dir, NULL, &err), 0);
-        assert_int_equal(j.last, lines);
+        assert_int_equal(j.last, size >= head ? lines + JOURNAL_SKIP : 0);
         assert_int_equal(strcmp(j.id, id) == 0, size >= head);
         assert_int_equal(journal_append(&j, report(9), &err), 0);
         assert_int_equal(journal_flush(&j, true, &err), 0);
-        assert_int_equal(util_i64(journal_after(&j, lines), "seq", 0), lines + 1);
+        assert_int_equal(util_i64(journal_after(&j, lines), "seq", 0), j.last);
         journal_close(&j);
     }
     bytes_done(&whole);
+}
+
+/* One bit anywhere: the lines that it is not in are all there, and no number is used again. */
+static void journal_damaged_anywhere(void **state)
+{
+    struct bytes whole = { 0 }, kept = { 0 };
+    struct journal j;
+    char id[JOURNAL_ID_MAX];
+    size_t head;
+
+    (void)state;
+    assert_int_equal(journal_open(&j, dir, "boot 1", &err), 0);
+    memcpy(id, j.id, sizeof(id));
+    for (int i = 1; i <= 5; i++)
+        assert_int_equal(journal_append(&j, report(i), &err), 0);
+    assert_int_equal(journal_flush(&j, true, &err), 0);
+    journal_close(&j);
+    assert_int_equal(util_file_get(dir, "journal", 1 << 20, &whole, &err), 0);
+    head = (size_t)(strchr(whole.data, '\n') - whole.data) + 1;
+    for (size_t at = 0; at < strlen(whole.data); at++) {
+        bool newline = whole.data[at] == '\n';
+
+        whole.data[at] = (char)(whole.data[at] ^ 1 << at % 7);
+        assert_int_equal(util_file_put(dir, "journal", whole.data, whole.size, false), 0);
+        assert_int_equal(journal_open(&j, dir, "boot 1", &err), 0);
+        assert_true(j.damaged > 0 || (newline && at + 1 == strlen(whole.data)) || at >= head);
+        assert_int_equal(strcmp(j.id, id) == 0, at >= head);
+        if (at >= head) {
+            assert_in_range(j.count, newline ? 3 : 4, 5);
+            assert_true(j.last > 5);
+        }
+        for (size_t i = 0; i < j.count; i++) /* none is another than it was */
+            assert_int_equal(util_i64(j.entries[i].report, "job", 0), j.entries[i].seq);
+        assert_int_equal(journal_append(&j, report(9), &err), 0);
+        assert_int_equal(journal_flush(&j, true, &err), 0);
+        journal_close(&j);
+        whole.data[at] = (char)(whole.data[at] ^ 1 << at % 7);
+    }
+    assert_int_equal(util_file_get(dir, "journal.damaged", 1 << 20, &kept, &err), 0);
+    assert_int_equal(kept.size, whole.size);
+    bytes_done(&kept);
+    bytes_done(&whole);
+}
+
+/* As the former version wrote it; one of a later version is left as it is. */
+static void journal_of_another_version(void **state)
+{
+    static const char former[] = "{\"agent\": \"abc\", \"base\": 7, \"given\": 7, \"boot\": \"x\"}\n"
+                                 "{\"t\": \"report\", \"job\": 8, \"seq\": 8}\n";
+    static const char later[] = "af20bb91 {\"v\":3,\"agent\":\"abc\"}\n";
+    struct journal j;
+
+    (void)state;
+    assert_int_equal(util_file_put(dir, "journal", former, sizeof(former) - 1, false), 0);
+    assert_int_equal(journal_open(&j, dir, "x", &err), 0);
+    assert_string_equal(j.id, "abc");
+    assert_int_equal(j.count, 1);
+    journal_close(&j);
+    assert_int_equal(journal_open(&j, dir, "x", &err), 0);
+    assert_int_equal(j.count, 1);
+    assert_int_equal(j.damaged, 0);
+    journal_close(&j);
+    assert_int_equal(util_file_put(dir, "journal", later, sizeof(later) - 1, false), 0);
+    assert_int_equal(journal_open(&j, dir, "x", &err), -EPROTONOSUPPORT);
+    assert_non_null(strstr(err.text, "a later version"));
 }
 
 static void journal_shrinks(void **state)
@@ -167,7 +280,7 @@ static void journal_shrinks(void **state)
     assert_true(st.st_size < 200);
     journal_close(&j);
     assert_int_equal(journal_open(&j, dir, NULL, &err), 0);
-    assert_int_equal(j.last, 40000);
+    assert_int_equal(j.last, 40000 + JOURNAL_SKIP);
     journal_close(&j);
 }
 
@@ -365,15 +478,15 @@ static void base64_round(void **state)
 static void trees_are_removed_whole(void **state)
 {
     (void)state;
-    assert_int_equal(util_dir_make(dir, "a", 0700), 0);
-    assert_int_equal(util_dir_make(dir, "a/b", 0700), 0);
-    assert_int_equal(util_dir_make(dir, "keep", 0700), 0);
+    assert_int_equal(mkdirat(dir, "a", 0700), 0);
+    assert_int_equal(mkdirat(dir, "a/b", 0700), 0);
+    assert_int_equal(mkdirat(dir, "keep", 0700), 0);
     assert_int_equal(util_file_put(dir, "keep/x", "x", 1, false), -ENOENT); /* names, not paths */
     assert_int_equal(symlinkat("../keep", dir, "a/link"), 0);
-    assert_int_equal(util_tree_remove(dir, "a"), 0);
+    assert_int_equal(beneath_tree_remove(dir, "a"), 0);
     assert_int_equal(faccessat(dir, "a", F_OK, 0), -1);
     assert_int_equal(faccessat(dir, "keep", F_OK, 0), 0);
-    assert_int_equal(util_tree_remove(dir, "a"), 0);
+    assert_int_equal(beneath_tree_remove(dir, "a"), 0);
 }
 
 static bool not_this(void *arg, const char *name)
@@ -425,8 +538,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(journal_survives, dir_open, dir_close),
+        cmocka_unit_test_setup_teardown(start_and_end_are_joined, dir_open, dir_close),
         cmocka_unit_test_setup_teardown(journal_forgets, dir_open, dir_close),
         cmocka_unit_test_setup_teardown(journal_cut_anywhere, dir_open, dir_close),
+        cmocka_unit_test_setup_teardown(journal_damaged_anywhere, dir_open, dir_close),
+        cmocka_unit_test_setup_teardown(journal_of_another_version, dir_open, dir_close),
         cmocka_unit_test_setup_teardown(journal_shrinks, dir_open, dir_close),
         cmocka_unit_test(tasks_are_numbered),
         cmocka_unit_test(environment_of_a_node),

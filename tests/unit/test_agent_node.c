@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "agent/cgroup.h"
-#include "agent/cpus.h"
-#include "agent/procs.h"
+#include "agent/task/cgroup.h"
+#include "agent/task/cpus.h"
+#include "agent/task/procs.h"
 #include "agent_dir.h"
 #include "base/alloc.h"
 #include "gpu/gpu.h"

@@ -9,9 +9,9 @@
 
 #include "base/alloc.h"
 #include "cell/cells.h"
-#include "wire/hived_bind.h"
-#include "wire/hived_config.h"
-#include "wire/hived_spec.h"
+#include "wire/hived/hived_bind.h"
+#include "wire/hived/hived_config.h"
+#include "wire/hived/hived_spec.h"
 
 static const char config[] = "physicalCluster:\n"
                              "  cellTypes:\n"

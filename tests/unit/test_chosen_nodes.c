@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "core/state.h"
+#include "core/core_internal.h"
 #include "policy/registry.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 static struct cluster_spec cluster;
 static struct policy_setup policies[2];

@@ -8,12 +8,12 @@
 
 #include <cmocka.h>
 
-#include "core/guest.h"
-#include "core/plan.h"
-#include "core/state.h"
+#include "core/contract/plan.h"
+#include "core/core_internal.h"
+#include "core/ledger/guest.h"
 #include "policy/registry.h"
-#include "sim/driver.h"
-#include "wire/cluster.h"
+#include "sim/driver/driver.h"
+#include "wire/cluster/cluster.h"
 
 static void draw_gpus(const struct view *view, uint32_t *gpus, struct placement *ret)
 {
@@ -115,16 +115,42 @@ static const struct planner_ops planner_chaos = {
 };
 
 struct chaos {
-    uint64_t bad, starts;
+    uint64_t bad, starts, never, kept; /* never, kept: jobs with such terms that were started */
+    usec_t started[80];
     uint32_t looks; /* instants in a row that the honest one waits for what it is owed */
 };
+
+/* Whatever is proposed, nobody is a victim against his own terms. Counted from decisions, not asked of the core. */
+static void note_terms(struct chaos *chaos, const struct core *core, const struct decision *decision)
+{
+    const struct jobspec *spec = &core_job(core, decision->job)->spec;
+
+    switch ((int)decision->kind) {
+    case DECISION_START:
+    case DECISION_RESUME:
+        chaos->started[decision->id] = decision->at;
+        chaos->never += spec->preempt == PREEMPT_NEVER;
+        chaos->kept += spec->min_runtime > 0;
+        break;
+    case DECISION_STOP:
+    case DECISION_SUSPEND:
+        assert_int_not_equal(spec->preempt, PREEMPT_NEVER);
+        assert_true(decision->at - chaos->started[decision->id] >= spec->min_runtime);
+        break;
+    case DECISION_MIGRATE:
+        assert_int_not_equal(spec->preempt, PREEMPT_NEVER);
+        break;
+    default:
+        break;
+    }
+}
 
 static void note(void *arg, const struct core *core, const struct decision *decision, const uint32_t *gpus)
 {
     struct chaos *chaos = arg;
 
-    (void)core;
     (void)gpus;
+    note_terms(chaos, core, decision);
     chaos->bad += decision->kind == DECISION_BAD;
     chaos->starts += decision->kind == DECISION_START && decision->vc == 1;
 }
@@ -141,6 +167,8 @@ static bool could_have(const struct core *core)
         const struct job *job = &core->jobs[i];
 
         if (job->vc != 1 || (job->state != JOB_RUNNING && job->state != JOB_STARTING) || guest_is(core, job))
+            continue;
+        if (job->spec.preempt == PREEMPT_NEVER || job->spec.min_runtime)
             continue;
         if (job->klass == CLASS_OPPORTUNISTIC || other->used[0] - job_amount(job) >= other->quota[0])
             return true;
@@ -180,6 +208,10 @@ static void draw_chaos(struct rng *rng, struct trace *trace, uint32_t *vcs, uint
             job.spec.klass = CLASS_OPPORTUNISTIC;
         if (vcs[i] && rng_below(rng, 3) == 0)
             job.spec.gpus_max = 3;
+        if (job.spec.klass != CLASS_OPPORTUNISTIC && rng_below(rng, 6) == 0)
+            job.spec.preempt = PREEMPT_NEVER;
+        else if (job.spec.klass != CLASS_OPPORTUNISTIC && rng_below(rng, 6) == 0)
+            job.spec.min_runtime = (usec_t)(1 + rng_below(rng, 100)) * USEC_SEC;
         job.truth.duration = (usec_t)(1 + rng_below(rng, 300)) * USEC_SEC;
         assert_int_equal(trace_add(trace, &job), 0);
     }
@@ -235,6 +267,8 @@ static void chaos(void **state)
     }
     assert_true(seen.bad > 1000);
     assert_true(seen.starts > 100);
+    assert_true(seen.never > 100);
+    assert_true(seen.kept > 100);
 }
 
 int main(void)

@@ -11,11 +11,11 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "core/plan.h"
-#include "core/state.h"
+#include "core/contract/plan.h"
+#include "core/core_internal.h"
 #include "policy/registry.h"
-#include "sim/driver.h"
-#include "wire/cluster.h"
+#include "sim/driver/driver.h"
+#include "wire/cluster/cluster.h"
 
 /* ---- one misdeed at a time ---- */
 
@@ -516,12 +516,43 @@ static void sides(void **state)
     teardown(&b);
 }
 
+/* A node without GPUs has CPUs and is one machine by itself; else there is no core of such a cluster. */
+static void clusters_that_are_wrong(void **state)
+{
+    struct policy_setup policy;
+    struct core_config config = { .limits = { .jobs = 4 }, .policies = &policy };
+
+    (void)state;
+    policy_setup(policy_find("fifo"), &policy);
+    for (int wrong = 0; wrong < 4; wrong++) {
+        struct cluster_spec cluster = { 0 };
+        struct error err = { 0 };
+        struct core *core = NULL;
+
+        assert_int_equal(cluster_parse("1x4 cpus:8 + nodes:1 gpus:0 cpus:8", &cluster, &err), 0);
+        assert_int_equal(cluster.bare_count, 1);
+        if (wrong == 1)
+            cluster.nodes[1].cpus = 0;
+        if (wrong == 2)
+            cluster.nodes[1].gpus = 4;
+        if (wrong == 3)
+            cluster.nodes[1].twin = 1;
+        assert_int_equal(core_new(&cluster, &config, &core, &err), wrong ? -EINVAL : 0);
+        if (wrong)
+            assert_string_equal(err.text, "node 1: a node without GPUs has CPUs");
+        else
+            core_free(core);
+        cluster_spec_done(&cluster);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals),   cmocka_unit_test(quotas_hold), cmocka_unit_test(floods),
-        cmocka_unit_test(given_back), cmocka_unit_test(moved_first), cmocka_unit_test(endless),
-        cmocka_unit_test(sides),
+        cmocka_unit_test(refusals),    cmocka_unit_test(quotas_hold),
+        cmocka_unit_test(floods),      cmocka_unit_test(given_back),
+        cmocka_unit_test(moved_first), cmocka_unit_test(endless),
+        cmocka_unit_test(sides),       cmocka_unit_test(clusters_that_are_wrong),
     };
 
     return cmocka_run_group_tests_name("core_refusals", tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctl/state/snapshot.h"
 #include "ctl_play.h"
 
 static struct play *play_new(const char *policy)
@@ -59,13 +60,13 @@ static void test_life(void **state)
 /* What a node tells in one report is what it would have told in two. */
 static void test_moment(void **state)
 {
-    struct book_job job[2];
-    struct book_task task[2];
+    struct ctl_job job[2];
+    struct ctl_task task[2];
 
     (void)state;
     for (int once = 0; once < 2; once++) {
         struct play *play = play_new("fifo-skip");
-        const struct book_job *found;
+        const struct ctl_job *found;
         int64_t id;
 
         play_join(play, "n0", 2);
@@ -74,7 +75,7 @@ static void test_moment(void **state)
         if (!once)
             play_exit(play, id, 0, 0, 0);
         STATE(id, "COMPLETED");
-        found = book_find(ctl_book(drive_ctl(play->drive)), id);
+        found = registry_find(ctl_registry(batcher_ctl(play->batcher)), id);
         assert_non_null(found);
         job[once] = *found;
         task[once] = found->attempts[0].tasks[0];
@@ -138,7 +139,7 @@ static void test_gang(void **state)
     a = play_submit(play, "{\"nodes\":2,\"per_node\":{\"gpu\":4},\"launch\":\"node\",\"args\":[\"x\"]}", NULL);
     play_exit(play, a, 1, 7, 0);
     STATE(a, "FAILED");
-    assert_int_equal(book_find(ctl_book(drive_ctl(play->drive)), a)->exit, 7);
+    assert_int_equal(registry_find(ctl_registry(batcher_ctl(play->batcher)), a)->exit, 7);
     play_free(play);
 }
 
@@ -236,7 +237,7 @@ static void test_failures(void **state)
     id = play_submit(play, one, NULL);
     play_exit(play, id, 0, 85, 0);
     STATE(id, "RUNNING");
-    assert_int_equal(book_find(ctl_book(drive_ctl(play->drive)), id)->attempt_count, 2);
+    assert_int_equal(registry_find(ctl_registry(batcher_ctl(play->batcher)), id)->attempt_count, 2);
     /* Killed by nobody knows whom: as often as it asks for. */
     id = play_submit(play, "{\"gpus\":1,\"args\":[\"x\"],\"retries\":1}", NULL);
     play_exit(play, id, 0, 0, 9);
@@ -303,7 +304,7 @@ static void test_last_node(void **state)
     assert_int_equal(play_offer(play, ENTRY_FORGET, "{\"node\":\"n0\"}", NULL), 0);
     play_settle(play);
     STATE(job, "PENDING NodesUnhealthy");
-    assert_int_equal(drive_close(play->drive, &err), 0); /* with a snapshot */
+    assert_int_equal(batcher_close(play->batcher, &err), 0); /* with a snapshot */
     play_restart(play);
     STATE(job, "PENDING NodesUnhealthy");
     play->task_count = 0; /* what it ran has ended with it */
@@ -316,29 +317,26 @@ static void test_last_node(void **state)
 /* The state as it is written, with a node without GPUs that had joined when those took no jobs. */
 static void save_before(const struct ctl *ctl, const char *inventory, struct buf *out)
 {
-    struct buf now = BUF_INIT((size_t)1 << 20);
+    const struct ctl_node bare = { .joined = true, .core_node = UINT32_MAX };
+    struct buf now = BUF_INIT((size_t)1 << 20), book = BUF_INIT((size_t)1 << 20);
     struct error err = { 0 };
+    const char *at;
     uint64_t length;
-    json_t *book;
-    char *text;
 
     assert_int_equal(ctl_save(ctl, &now, &err), 0);
-    memcpy(&length, now.data, sizeof(length));
-    book = json_loadb(now.data + sizeof(length), length, 0, NULL);
-    assert_int_equal(json_array_append_new(json_object_get(book, "node_names"), json_string("bare")), 0);
-    assert_int_equal(
-        json_array_append_new(json_object_get(book, "nodes"),
-                              json_pack("{s:i, s:I, s:o, s:[]}", "joined", 1, "core_node", (json_int_t)UINT32_MAX,
-                                        "inventory", json_loads(inventory, 0, NULL), "gpus")),
-        0);
-    text = json_dumps(book, JSON_COMPACT);
-    json_decref(book);
-    assert_non_null(text);
-    buf_put(out, &(uint64_t){ strlen(text) }, sizeof(uint64_t));
-    buf_put(out, text, strlen(text));
-    buf_put(out, now.data + sizeof(length) + length, now.size - sizeof(length) - length);
-    free(text);
+    saved_begin(out);
+    at = now.data + out->size;
+    memcpy(&length, at, sizeof(length));
+    at += sizeof(length) + length;
+    buf_put(&book, at - length, length);
+    saved_put_text(&book, SAVED_NODE_NAME, "bare");
+    saved_put(&book, SAVED_NODE, &bare);
+    saved_put_text(&book, SAVED_INVENTORY, inventory);
+    saved_part(out, book.data, book.size);
+    buf_put(out, at, (size_t)(now.data + now.size - at));
+    assert_int_equal(out->error, 0);
     buf_done(&now);
+    buf_done(&book);
 }
 
 /* A controller that is newer than its state: nodes without GPUs take jobs when their agents are heard again. */
@@ -353,21 +351,24 @@ static void test_bare_before(void **state)
 
     (void)state;
     play_join(play, "n0", 2);
-    save_before(drive_ctl(play->drive), inventory, &before);
+    save_before(batcher_ctl(play->batcher), inventory, &before);
     assert_int_equal(ctl_load(&play->config.ctl, before.data, before.size, &ctl, &err), 0);
     assert_int_equal(ctl_cluster(ctl)->bare_count, 0);
-    join.body = json_pack("{s:s, s:s, s:s, s:s, s:o}", "node", "bare", "agent", "a1", "boot", "b1", "address", "",
-                          "inventory", json_loads(inventory, 0, NULL));
+    join.join = (struct entry_join){ .node = entry_text("bare"),
+                                     .agent = entry_text("a1"),
+                                     .boot = entry_text("b1"),
+                                     .address = entry_text(""),
+                                     .inventory = entry_text(inventory) };
     ctl_apply(ctl, 1, play->now, &join, 1, NULL);
     assert_int_equal(ctl_cluster(ctl)->bare_count, 1);
-    assert_int_equal(book_node_find(ctl_book(ctl), "bare")->core_node, 1);
+    assert_int_equal(registry_node_find(ctl_registry(ctl), "bare")->core_node, 1);
     entry_done(&join);
     ctl_free(ctl);
     buf_done(&before);
     play_free(play);
 }
 
-/* What the drive says of a node that fell silent: with whom nobody was told of. */
+/* What the batcher says of a node that fell silent: with whom nobody was told of. */
 static void silent(struct play *play, const char *name, int joins, const char *untold)
 {
     char body[128];
@@ -402,7 +403,7 @@ static void test_untold(void **state)
     STATE(job, "STARTING");
     silent(play, "n1", 1, task);
     STATE(job, "PENDING NodesUnhealthy");
-    assert_int_equal(book_find(ctl_book(drive_ctl(play->drive)), job)->failures, 0);
+    assert_int_equal(registry_find(ctl_registry(batcher_ctl(play->batcher)), job)->failures, 0);
     silent(play, "n1", 1, task); /* once is enough */
     play_away(play, "n1", false);
     play_settle(play);
@@ -441,17 +442,18 @@ static void test_restarts(void **state)
                 struct error err;
 
                 p->config.snapshot_every = 10;
-                assert_int_equal(drive_close(p->drive, &err), 0);
+                assert_int_equal(batcher_close(p->batcher, &err), 0);
                 play_restart(p);
                 play_settle(p);
             }
         }
     }
-    assert_int_equal(core_digest(ctl_core(drive_ctl(play->drive))), core_digest(ctl_core(drive_ctl(other->drive))));
+    assert_int_equal(core_digest(ctl_core(batcher_ctl(play->batcher))),
+                     core_digest(ctl_core(batcher_ctl(other->batcher))));
     assert_int_equal(other->doubles, 0);
     for (int64_t id = 1; id <= 40; id++) {
-        const struct book_job *a = book_find(ctl_book(drive_ctl(play->drive)), id);
-        const struct book_job *b = book_find(ctl_book(drive_ctl(other->drive)), id);
+        const struct ctl_job *a = registry_find(ctl_registry(batcher_ctl(play->batcher)), id);
+        const struct ctl_job *b = registry_find(ctl_registry(batcher_ctl(other->batcher)), id);
 
         if (!b) /* finished before a snapshot: it is in the history */
             continue;
@@ -496,8 +498,9 @@ static void test_config(void **state)
     STATE(b, "COMPLETED");
     play_restart(play);
     play_settle(play);
-    assert_string_equal(
-        names_get(&ctl_cluster(drive_ctl(play->drive))->names, ctl_cluster(drive_ctl(play->drive))->vcs[1].name), "cv");
+    assert_string_equal(names_get(&ctl_cluster(batcher_ctl(play->batcher))->names,
+                                  ctl_cluster(batcher_ctl(play->batcher))->vcs[1].name),
+                        "cv");
     play_free(play);
 }
 
@@ -521,7 +524,7 @@ static void test_people(void **state)
     assert_int_equal(play_offer(play, ENTRY_REQUEUE, text, &ret), 0);
     play_settle(play);
     STATE(id, "RUNNING");
-    assert_int_equal(book_find(ctl_book(drive_ctl(play->drive)), id)->attempt_count, 2);
+    assert_int_equal(registry_find(ctl_registry(batcher_ctl(play->batcher)), id)->attempt_count, 2);
     assert_int_equal(play_offer(play, ENTRY_HOLD, text, &ret), -EALREADY);
     assert_int_equal(play_offer(play, ENTRY_CANCEL, text, &ret), 0);
     play_settle(play);
@@ -549,7 +552,7 @@ static void test_idempotent(void **state)
     play_restart(play);
     assert_int_equal(play_offer(play, ENTRY_SUBMIT, body, &ret), 0);
     assert_int_equal(ret.id, first);
-    assert_int_equal(ctl_book(drive_ctl(play->drive))->submitted, 1);
+    assert_int_equal(ctl_registry(batcher_ctl(play->batcher))->submitted, 1);
     play_free(play);
 }
 
@@ -570,20 +573,20 @@ static int64_t keyed(struct play *play, int number)
 static void test_keys_many(void **state)
 {
     struct play *play = play_new("fifo-skip");
-    int64_t id[BOOK_KEYS + 10];
+    int64_t id[REGISTRY_KEYS + 10];
 
     (void)state;
     play->config.snapshot_every = 500;
     play_restart(play);
     play_join(play, "n0", 1);
-    for (int i = 0; i < BOOK_KEYS + 10; i++)
+    for (int i = 0; i < REGISTRY_KEYS + 10; i++)
         id[i] = keyed(play, i);
     for (int again = 0; again < 2; again++) {
-        for (int i = 10; i < BOOK_KEYS + 10; i += 7)
+        for (int i = 10; i < REGISTRY_KEYS + 10; i += 7)
             assert_int_equal(keyed(play, i), id[i]);
         play_restart(play);
     }
-    assert_int_equal(ctl_book(drive_ctl(play->drive))->submitted, BOOK_KEYS + 10);
+    assert_int_equal(ctl_registry(batcher_ctl(play->batcher))->submitted, REGISTRY_KEYS + 10);
     assert_int_not_equal(keyed(play, 3), id[3]);
     play_free(play);
 }

@@ -50,17 +50,17 @@ static void end(struct play *play)
 
 static const char one[] = "{\"gpus\":1,\"args\":[\"x\"]}";
 
-static const struct book_job *job_of(struct play *play, int64_t id)
+static const struct ctl_job *job_of(struct play *play, int64_t id)
 {
-    return book_find(ctl_book(drive_ctl(play->drive)), id);
+    return registry_find(ctl_registry(batcher_ctl(play->batcher)), id);
 }
 
 static const char *node_of(struct play *play, int64_t id)
 {
-    const struct book_job *job = job_of(play, id);
-    const struct ctl *ctl = drive_ctl(play->drive);
+    const struct ctl_job *job = job_of(play, id);
+    const struct ctl *ctl = batcher_ctl(play->batcher);
 
-    return names_get(&ctl_book(ctl)->node_names, job->attempts[job->attempt_count - 1].tasks[0].node);
+    return names_get(&ctl_registry(ctl)->node_names, job->attempts[job->attempt_count - 1].tasks[0].node);
 }
 
 static void lose(struct play *play, const char *node)

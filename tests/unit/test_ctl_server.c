@@ -12,13 +12,13 @@
 
 #include <cmocka.h>
 
-#include "ctl/foresee.h"
-#include "ctl/series.h"
-#include "ctl/server.h"
+#include "ctl/daemon/server.h"
+#include "ctl/insight/foresee.h"
+#include "ctl/insight/series.h"
 #include "io/file.h"
 #include "policy/registry.h"
-#include "wire/cluster.h"
-#include "wire/json_read.h"
+#include "wire/cluster/cluster.h"
+#include "wire/text/json_read.h"
 
 static struct error err;
 
@@ -126,7 +126,7 @@ static void conf_good(void **state)
                               "tls: {cert: c, key: k, ca: a, ca_key: b}\n"
                               "auth: {admins: [alice, bob], anonymous: read, privacy: sizes}\npolicy: srsf\n"
                               "vcs: {nlp: {guarantee: {H100: 4}, borrow: all}}\n"
-                              "lease: {time: 5m, node_timeout: 30s, beat: 10s, grace: 1m}\n"
+                              "lease: {time: 5m, node_timeout: 30s, beat: 10s, grace: 1m, fence: /sbin/off}\n"
                               "limits: {jobs: 10, body: 2M, header_time: 500ms}\n",
                               &conf),
                      0);
@@ -136,6 +136,8 @@ static void conf_good(void **state)
     assert_true(conf.anonymous_read);
     assert_int_equal(conf.privacy, PRIVACY_SIZES);
     assert_int_equal(conf.lease, 300 * USEC_SEC);
+    assert_int_equal(conf.fence, CONF_FENCE_PROGRAM);
+    assert_string_equal(conf.fence_program, "/sbin/off");
     assert_int_equal(conf.body_max, 2 << 20);
     assert_int_equal(conf.header_time, 500 * USEC_MSEC);
     assert_int_equal(
@@ -155,6 +157,7 @@ static void conf_bad(void **state)
 {
     static const char *const cases[][2] = {
         { "cluster: a\ncolour: red\n", "muster.yaml:2:1: unknown key 'colour'" },
+        { "lease: {fence: maybe}\n", "muster.yaml:1:16: fence: expected confirm, lease, or the path of a program" },
         { "lease: {time: soon}\n", "muster.yaml:1:15: time: 'soon' is not a span" },
         { "limits: {body: 1T}\n", "muster.yaml:1:16: body: expected a size" },
         { "auth: {privacy: all}\n", "muster.yaml:1:17: privacy: expected names, sizes or none" },
@@ -273,6 +276,98 @@ static void future_cut(void **state)
     core_free(core);
 }
 
+enum { STAYS_MAX = 512 };
+
+struct stay_seen {
+    int64_t job;
+    usec_t from, to;
+    uint32_t gpus; /* a bit each */
+};
+
+/* Who has GPUs now, until the future has them leave; then all that it has start. */
+static size_t stays_collect(const struct future *future, const struct stay_seen *now, size_t count,
+                            struct stay_seen stays[STAYS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        stays[n] = now[i];
+        stays[n++].to = future_leave(future, now[i].job);
+    }
+    for (size_t i = 0; i < future->count && n < STAYS_MAX; i++) {
+        stays[n] = (struct stay_seen){ .job = future->items[i].job,
+                                       .from = future->items[i].start,
+                                       .to = future->items[i].end };
+        for (uint32_t g = 0; g < future->items[i].gpu_count; g++)
+            stays[n].gpus |= 1U << future->gpus[future->items[i].gpu_first + g];
+        n++;
+    }
+    return n;
+}
+
+/* A timeline of jobs on whole GPUs books no GPU twice, whoever is stopped for somebody and starts again. */
+static void future_books_once(void **state)
+{
+    static const char *const policies[] = { "las", "srtf", "srsf", "gittins", "fifo-skip" };
+    struct foresee_limits limits = { .steps = 4000, .horizon = 30 * USEC_DAY, .starts = STAYS_MAX };
+    size_t stopped = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        struct core *core = core_make(policies[seed % 5]);
+        struct stay_seen now[16] = { 0 }, stays[STAYS_MAX] = { 0 };
+        struct future future;
+        struct rng rng;
+        size_t count = 0, n;
+
+        rng_seed(&rng, seed);
+        for (int64_t id = 1; id <= 6; id++)
+            submit(core, id, 1 + (int32_t)rng_below(&rng, 5), (usec_t)(1 + rng_below(&rng, 40)) * USEC_HOUR);
+        (void)core_step(core, 0);
+        for (uint32_t slot = 0; slot < core_job_top(core); slot++)
+            for (uint32_t s = core_job(core, slot)->shares; s != SHARE_NONE;
+                 s = core_ledger(core)->shares[s].next_of_job)
+                now[slot].gpus |= 1U << core_ledger(core)->shares[s].gpu;
+        for (uint32_t slot = 0; slot < core_job_top(core); slot++)
+            if (now[slot].gpus)
+                now[count++] = (struct stay_seen){ .job = core_job(core, slot)->spec.id, .gpus = now[slot].gpus };
+        for (int64_t id = 7; id <= 14; id++)
+            submit(core, id, 1 + (int32_t)rng_below(&rng, 8), (usec_t)(1 + rng_below(&rng, 200)) * USEC_MIN);
+        assert_int_equal(foresee(core, &limits, left_by_limit, NULL, &future, &err), 0);
+        stopped += future.stop_count;
+        n = stays_collect(&future, now, count, stays);
+        for (size_t a = 0; a < n; a++)
+            for (size_t b = 0; b < a; b++)
+                if (stays[a].gpus & stays[b].gpus && stays[a].from < stays[b].to && stays[b].from < stays[a].to)
+                    fail_msg("seed %llu: jobs %lld and %lld have a GPU at once", (unsigned long long)seed,
+                             (long long)stays[a].job, (long long)stays[b].job);
+        future_done(&future);
+        core_free(core);
+    }
+    assert_true(stopped > 0);
+}
+
+/* Of those that are stopped, those are told that make room for the job. */
+static void future_names_who_leaves(void **state)
+{
+    struct core *core = core_make("las");
+    struct foresee_limits limits = { .steps = 1000, .horizon = USEC_DAY, .starts = 100, .until = 3 };
+    struct future future;
+
+    (void)state;
+    submit(core, 1, 4, 10 * USEC_HOUR);
+    submit(core, 2, 4, 5 * USEC_HOUR);
+    (void)core_step(core, 0);
+    submit(core, 3, 4, USEC_HOUR);
+    assert_int_equal(foresee(core, &limits, left_by_limit, NULL, &future, &err), 0);
+    assert_int_equal(future.stop_count, 1); /* one of the two, when it has had its share of the first queue */
+    assert_true(future.stops[0].job == 1 || future.stops[0].job == 2);
+    assert_int_equal(future.stops[0].by, 3);
+    assert_non_null(future_find(&future, 3));
+    future_done(&future);
+    core_free(core);
+}
+
 /* Rings of figures: the last value finely, means coarsely; gaps are none, what fell out is none, files bring it back.
  */
 static void series_rings(void **state)
@@ -317,7 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(series_rings), cmocka_unit_test(routes_documented), cmocka_unit_test(routes_found),
         cmocka_unit_test(conf_good),    cmocka_unit_test(conf_bad),          cmocka_unit_test(future_fifo),
-        cmocka_unit_test(future_cut),
+        cmocka_unit_test(future_cut),   cmocka_unit_test(future_books_once), cmocka_unit_test(future_names_who_leaves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

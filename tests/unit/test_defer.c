@@ -13,11 +13,11 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "core/plan.h"
-#include "core/snap.h"
-#include "core/state.h"
+#include "core/contract/plan.h"
+#include "core/core_internal.h"
+#include "core/snapshot/snapshot.h"
 #include "policy/registry.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 /* ---- a planner that does as it is told, inside the guarantee ---- */
 

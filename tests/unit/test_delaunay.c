@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "sim/delaunay.h"
+#include "sim/world/delaunay.h"
 
 enum { SIDE = 4, COUNT = SIDE * SIDE * SIDE };
 

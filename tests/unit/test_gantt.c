@@ -18,7 +18,7 @@
 #include "base/rng.h"
 #include "core/core.h"
 #include "policy_play.h"
-#include "sim/report.h"
+#include "sim/output/report.h"
 
 enum { BAR = 9, MARK = 5 };
 

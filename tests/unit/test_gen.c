@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "sim/gen.h"
-#include "sim/world_math.h"
+#include "sim/gen/gen.h"
+#include "sim/world/world_math.h"
 
 static struct trace make(const char *shape, struct gen_config config)
 {
@@ -233,7 +233,7 @@ static void a_seed_means_the_same_everywhere(void **state)
         uint64_t digest;
     } known[] = {
         { "r1", 0xdd51b6e8b59dbe1aULL },
-        { "philly", 0xa5d43a6243ed390bULL },
+        { "philly", 0x567ada771c10ec1aULL },
         { "helios", 0x06e46ab73e374937ULL },
         { "sweep", 0xccfdea3b08b65901ULL },
     };

@@ -14,13 +14,13 @@
 
 #include "coord/baseline.h"
 #include "coord/share.h"
-#include "gpurt/guard.h"
-#include "shim/admit.h"
-#include "shim/bulk.h"
+#include "gpurt/ladder/guard.h"
 #include "shim/channel.h"
-#include "shim/gap.h"
-#include "shim/period.h"
-#include "shim/rounds.h"
+#include "shim/gate/admit.h"
+#include "shim/gate/bulk.h"
+#include "shim/gate/gap.h"
+#include "shim/steps/period.h"
+#include "shim/steps/rounds.h"
 
 #define SEC 1000000000ULL
 

@@ -16,11 +16,11 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "gpurt/control/turns.h"
 #include "gpurt/node.h"
-#include "gpurt/turns.h"
 #include "gpurt_process.h"
-#include "shim/admit.h"
 #include "shim/channel.h"
+#include "shim/gate/admit.h"
 
 #define MSEC 1000000ULL
 #define ALONE_US 10000u

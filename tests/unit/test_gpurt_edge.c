@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "gpurt/edge.h"
+#include "gpurt/control/edge.h"
 
 static int32_t period(struct edge *edge, int32_t slowdown, uint32_t share, uint32_t step_us)
 {

@@ -416,7 +416,11 @@ static void test_registrations(void **state)
         assert_true(page >= 0 && ftruncate(page, PAGE_SIZE_BYTES) == 0);
         assert_true(write(page, &head, sizeof(head)) == (ssize_t)sizeof(head));
         assert_int_equal(fcntl(page, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-        fd[i] = channel_connect(path, 0);
+        fd[i] = channel_connect(path, 0); /* its file is there before it listens */
+        for (int k = 0; k < 500 && fd[i] < 0; k++) {
+            (void)usleep(10000);
+            fd[i] = channel_connect(path, 0);
+        }
         assert_true(fd[i] >= 0);
         assert_true(channel_send(fd[i], &hello, sizeof(hello), page));
         close(page);

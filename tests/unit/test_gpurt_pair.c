@@ -20,14 +20,14 @@
 
 #include "base/rng.h"
 #include "coord/pair.h"
-#include "gpurt/edge.h"
-#include "shim/admit.h"
-#include "shim/gap.h"
+#include "gpurt/control/edge.h"
+#include "shim/gate/admit.h"
+#include "shim/gate/gap.h"
 
 #define BURST 2960
 #define GAP 8000
 #define SLICE 200
-#define IN_TIME 150 /* as shim/warm.c has it */
+#define IN_TIME 150 /* as shim/gate/warm.c has it */
 #define EPS 20u
 #define SECONDS 32
 #define FROM 8 /* measured from here on */

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "gpurt/estimate.h"
-#include "gpurt/fraction.h"
-#include "gpurt/unruly.h"
+#include "gpurt/control/fraction.h"
+#include "gpurt/control/unruly.h"
+#include "gpurt/ladder/estimate.h"
 
 #define SEC 1000000000ULL
 

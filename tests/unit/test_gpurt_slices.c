@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "shim/admit.h"
+#include "shim/gate/admit.h"
 
 #define TICK 10 /* us */
 #define BURST 4000

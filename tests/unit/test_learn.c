@@ -15,7 +15,7 @@
 #include "learn/background.h"
 #include "learn/measure.h"
 #include "solve/demand.h"
-#include "wire/model_file.h"
+#include "wire/trace/model_file.h"
 
 /* ---- demands ---- */
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "sim/metrics.h"
+#include "sim/metrics/metrics.h"
 
 static struct job_result job_of(int64_t id, int32_t gpus, int64_t submit, int64_t start, int64_t end)
 {

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "base/rng_real.h"
-#include "policy/optimus.h"
-#include "sim/driver.h"
-#include "wire/cluster.h"
+#include "policy/optimus/optimus.h"
+#include "sim/driver/driver.h"
+#include "wire/cluster/cluster.h"
 
 static double bell(struct rng *rng)
 {

@@ -13,9 +13,9 @@
 
 #include "base/alloc.h"
 #include "model/trace.h"
-#include "sim/metrics_share.h"
-#include "sim/output.h"
-#include "sim/output_text.h"
+#include "sim/metrics/metrics_share.h"
+#include "sim/output/output.h"
+#include "sim/output/output_text.h"
 
 /* What a function writes, as a string to free(). */
 struct sink {

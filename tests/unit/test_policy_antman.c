@@ -12,7 +12,8 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "core/state.h"
+#include "core/core_internal.h"
+#include "long_test.h"
 #include "policy_play.h"
 
 enum { SEEDS = 5, RANDOM = 40, JOBS = 120 };
@@ -152,6 +153,7 @@ static void watch(void *arg, const struct core *core)
 static void test_nobody_delayed(void **state)
 {
     (void)state;
+    LONG_TEST();
     for (uint64_t seed = 0; seed < RANDOM; seed++) {
         struct play p = { .cluster = "nodes:3 gpus:8 gpu_memory:16G", .policy = "antman", .on_instant = watch };
         struct trace trace = { 0 }, alone = { 0 };

@@ -13,11 +13,11 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "sim/gen.h"
-#include "sim/metrics.h"
+#include "sim/gen/gen.h"
+#include "sim/metrics/metrics.h"
 #include "sim/scenario.h"
 #include "solve/lease.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 enum { SEEDS = 5, JOBS = 480 };
 

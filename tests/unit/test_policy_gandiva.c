@@ -11,7 +11,8 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "core/plan.h"
+#include "core/contract/plan.h"
+#include "long_test.h"
 #include "policy_play.h"
 
 enum { JOBS_MAX = 512 };
@@ -242,6 +243,7 @@ static void pairs_undone(void **unused)
     uint32_t packed = 0, unpacked = 0;
 
     (void)unused;
+    LONG_TEST();
     for (uint64_t seed = 1; seed <= 6; seed++) {
         char path[] = "/tmp/muster-pairs-XXXXXX", rows[2048] = "";
         struct run how = { "3x4", "gandiva", .pairs = path, .costs = "gandiva", .seed = seed };
@@ -367,6 +369,7 @@ static void types_help(void **unused)
     int64_t with = 0, without = 0;
 
     (void)unused;
+    LONG_TEST();
     for (uint64_t seed = 1; seed <= 6; seed++) {
         char speeds[] = "/tmp/muster-speeds-XXXXXX", rows[4096] = "";
         struct run how = { "nodes:2 gpus:4 sku:k; nodes:2 gpus:4 sku:p; nodes:1 gpus:4 sku:v", "gandiva",

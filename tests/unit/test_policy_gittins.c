@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "long_test.h"
 #include "policy_play.h"
 #include "solve/gittins.h"
 
@@ -166,6 +167,7 @@ static void online(void **unused)
     static const struct setting queues = { "queues", "36000s,360000000s" };
 
     (void)unused;
+    LONG_TEST();
     make("r1", &trace);
     las = play(&(struct play){ .cluster = "15x4", .policy = "las", .settings = { queues } }, &trace);
     own = play(&(struct play){ .cluster = "15x4", .policy = "gittins", .settings = { queues } }, &trace);

@@ -15,8 +15,9 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "core/state.h"
-#include "policy/las.h"
+#include "core/core_internal.h"
+#include "long_test.h"
+#include "policy/order/las.h"
 #include "policy/registry.h"
 #include "policy_play.h"
 
@@ -306,6 +307,7 @@ static void naive_walk(struct naive *n)
 static void against_naive(void **unused)
 {
     (void)unused;
+    LONG_TEST();
     for (uint64_t seed = 0; seed < 120; seed++) {
         struct naive n = { .count = 40, .now = -1, .limit_count = 2, .limits = { 128, 512 } };
         char knob[16];
@@ -384,6 +386,7 @@ static void learned_online(void **unused)
     struct trace trace;
 
     (void)unused;
+    LONG_TEST();
     make("r1", &trace);
     on = play(&p, &trace);
     p.reload = 1;

@@ -13,12 +13,12 @@
 
 #include "base/alloc.h"
 #include "base/rng_real.h"
-#include "core/state.h"
-#include "policy/optimus.h"
+#include "core/core_internal.h"
+#include "policy/optimus/optimus.h"
 #include "policy/registry.h"
-#include "sim/driver.h"
-#include "sim/metrics.h"
-#include "wire/cluster.h"
+#include "sim/driver/driver.h"
+#include "sim/metrics/metrics.h"
+#include "wire/cluster/cluster.h"
 
 struct play {
     const char *policy, *cluster;

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "core/state.h"
+#include "core/core_internal.h"
 #include "policy/list.h"
 #include "policy/registry.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 static void make_core(struct cluster_spec *cluster, const char *text, struct core **ret)
 {
@@ -195,11 +195,31 @@ static void answers_can_be_had(void **state)
     }
 }
 
+/* Every name of a placement is known, and nothing else is. */
+static void names_of_places(void **state)
+{
+    static const char *const names[] = { "count",  "consolidate", "spread",   "random", "topology", "yarn",
+                                         "levels", "skew",        "emptiest", "pack",   "liquid" };
+    struct policy_setup setup;
+    struct error err = { 0 };
+
+    (void)state;
+    policy_setup(policy_find("fifo"), &setup);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_int_equal(policy_set(&setup, "place", names[i], &err), 0);
+        assert_string_equal(setup.place->name, names[i]);
+    }
+    assert_int_equal(policy_set(&setup, "place", "liquids", &err), -EINVAL);
+    assert_non_null(strstr(err.text, "got 'liquids'"));
+    assert_string_equal(setup.place->name, "liquid");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(search_order_of_localities),
         cmocka_unit_test(answers_can_be_had),
+        cmocka_unit_test(names_of_places),
     };
 
     return cmocka_run_group_tests_name("policy_place", tests, NULL, NULL);

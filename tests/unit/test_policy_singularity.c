@@ -13,8 +13,8 @@
 
 #include "base/rng.h"
 #include "model/splice.h"
-#include "policy/reclaim.h"
-#include "policy/tier.h"
+#include "policy/singularity/reclaim.h"
+#include "policy/singularity/tier.h"
 #include "solve/barrier.h"
 #include "solve/ckpt.h"
 
@@ -159,6 +159,14 @@ static void reclaim_spares(void **state)
     assert_int_equal(then_of(jobs, 3, 0), 0);
     assert_int_equal(then_of(jobs, 3, 1), 0);
     assert_int_equal(then_of(jobs, 3, 2), 4);
+    /* The two GPUs of the first are not enough, the four of the next are: the first keeps them. */
+    specs[0] = job_of(2, 0, 0);
+    victims(jobs, specs);
+    jobs[0].gpus = 2;
+    assert_int_equal(reclaim_choose(jobs, 3, 4, &all), 4);
+    assert_int_equal(then_of(jobs, 3, 0), 2);
+    assert_int_equal(then_of(jobs, 3, 1), 4);
+    assert_int_equal(then_of(jobs, 3, 2), 8);
 }
 
 /* What is promised to a number of jobs alike, and what they could lend. */
@@ -369,6 +377,19 @@ static void s8_alarm(void **state)
     assert_int_equal(tier_alarm(S(-5), S(60), 8, 8), 0);
 }
 
+/* How long a job can stand still: what is left above the floor of this window; once that is sure, the rest of the
+ * window and what the next one allows. */
+static void spare_of_two_windows(void **state)
+{
+    (void)state;
+    assert_int_equal(tier_spare(&rules, TIER_STANDARD, S(2400), S(3000)), S(480));
+    assert_int_equal(tier_spare(&rules, TIER_STANDARD, S(2519), S(3000)), S(599));
+    assert_int_equal(tier_spare(&rules, TIER_STANDARD, S(2520), S(3000)), S(600 + 1080));
+    assert_int_equal(tier_spare(&rules, TIER_STANDARD, S(3000), S(3000)), S(600 + 1080));
+    assert_int_equal(tier_spare(&rules, TIER_PREMIUM, S(3420), S(3500)), S(100 + 180));
+    assert_int_equal(tier_spare(&rules, TIER_BASIC, 0, S(3500)), USEC_NEVER);
+}
+
 static void splice_speed(void **state)
 {
     struct jobspec spec = job_of(8, 0, 0);
@@ -394,6 +415,7 @@ int main(void)
         cmocka_unit_test(barrier_any_order),
         cmocka_unit_test(s7_checkpoint),
         cmocka_unit_test(s8_alarm),
+        cmocka_unit_test(spare_of_two_windows),
         cmocka_unit_test(splice_speed),
     };
 

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "core/state.h"
-#include "sim/metrics.h"
+#include "core/core_internal.h"
+#include "sim/metrics/metrics.h"
 #include "sim/scenario.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 enum { SEEDS = 5, JOBS = 600 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cli/progress.h"
+#include "cli/sim/progress.h"
 
 static void line_says_how_far(void **state)
 {

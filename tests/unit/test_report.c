@@ -16,8 +16,8 @@
 #include "base/rng.h"
 #include "model/cluster.h"
 #include "model/trace.h"
-#include "sim/metrics.h"
-#include "sim/report.h"
+#include "sim/metrics/metrics.h"
+#include "sim/output/report.h"
 
 #define EVIL "</script><script>alert('x')</script><!-- \" & \x01\xff"
 

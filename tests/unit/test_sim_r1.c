@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "sim/gen.h"
+#include "sim/gen/gen.h"
 #include "sim/scenario.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 struct fixture {
     struct cluster_spec cluster;

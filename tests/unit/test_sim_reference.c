@@ -12,7 +12,7 @@
 #include "../reference/naive.h"
 #include "base/rng.h"
 #include "sim/scenario.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 enum { JOBS_MAX = 120 };
 

@@ -23,11 +23,12 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "core/state.h"
+#include "core/core_internal.h"
+#include "long_test.h"
 #include "model/splice.h"
-#include "policy/singularity.h"
+#include "policy/singularity/singularity.h"
 #include "sim/scenario.h"
-#include "wire/cluster.h"
+#include "wire/cluster/cluster.h"
 
 #define S(seconds) ((usec_t)(seconds)*USEC_SEC)
 
@@ -355,6 +356,7 @@ static void floors_on_few_gpus(void **state)
     int64_t windows = 0;
 
     (void)state;
+    LONG_TEST();
     for (uint64_t seed = 1; seed <= 10; seed++)
         for (int c = 0; c < 9; c++) {
             struct watch *w = mem_zalloc(1, sizeof(*w));

@@ -12,8 +12,8 @@
 
 #include "base/alloc.h"
 #include "io/file.h"
-#include "wire/cluster.h"
-#include "wire/size.h"
+#include "wire/cluster/cluster.h"
+#include "wire/text/size.h"
 
 static struct error err;
 
@@ -272,9 +272,10 @@ static void files_refused(void **state)
     refused(YAML, "nodes: {name: a, count: 2, gpus: 8}\n",
             "c.yaml:1:9: 'name' is for one node; several have a 'prefix'\n  nodes: {name: a, count: 2, gpus: 8}\n"
             "          ^");
-    refused(YAML, "a: &a [*a]\nnodes: &b {gpus: *b}\n", "c.yaml:1:1: unknown key 'a'\n  a: &a [*a]\n  ^");
+    refused(YAML, "a: &a [*a]\nnodes: &b {gpus: *b}\n",
+            "c.yaml:1:8: an alias of what it is in\n  a: &a [*a]\n         ^");
     refused(YAML, "nodes: &b {gpus: *b}\n",
-            "c.yaml:1:8: expected a whole number from 0 to 256\n  nodes: &b {gpus: *b}\n         ^");
+            "c.yaml:1:18: an alias of what it is in\n  nodes: &b {gpus: *b}\n                   ^");
     refused(YAML, "a: \x01\n", "c.yaml: byte 3: control characters are not allowed");
 }
 

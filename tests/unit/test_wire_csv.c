@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "wire/csv.h"
-#include "wire/decimal.h"
-#include "wire/suggest.h"
+#include "wire/text/csv.h"
+#include "wire/text/decimal.h"
+#include "wire/text/suggest.h"
 
 static struct csv csv;
 static struct error err;

@@ -9,11 +9,11 @@
 
 #include "base/alloc.h"
 #include "cell/cells.h"
-#include "wire/cluster.h"
-#include "wire/cluster_cells.h"
-#include "wire/guarantee.h"
-#include "wire/hived_config.h"
-#include "wire/hived_write.h"
+#include "wire/cluster/cluster.h"
+#include "wire/cluster/cluster_cells.h"
+#include "wire/cluster/guarantee.h"
+#include "wire/hived/hived_config.h"
+#include "wire/hived/hived_write.h"
 
 static struct error err;
 

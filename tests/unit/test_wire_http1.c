@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "wire/http1.h"
+#include "wire/http/http1.h"
 
 static struct error err;
 static const struct http_limits small = {

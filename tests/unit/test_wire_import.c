@@ -15,8 +15,8 @@
 
 #include "base/alloc.h"
 #include "io/file.h"
-#include "wire/import.h"
-#include "wire/trace.h"
+#include "wire/trace/import.h"
+#include "wire/trace/trace.h"
 
 static struct error err;
 

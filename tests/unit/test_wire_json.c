@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "wire/json_quick.h"
-#include "wire/json_read.h"
-#include "wire/json_write.h"
+#include "wire/text/json_quick.h"
+#include "wire/text/json_read.h"
+#include "wire/text/json_write.h"
 
 static struct error err;
 

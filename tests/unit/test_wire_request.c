@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "wire/job_request.h"
+#include "wire/job/job_request.h"
 
 static usec_t zone_ahead(usec_t now)
 {
@@ -123,7 +123,7 @@ static void refusals(void **state)
     (void)state;
     assert_refused("#!/bin/sh\n#SBATCH --tim=1\ntrue\n", "",
                    "train.sh:2: unknown flag '--tim'; did you mean '--time'?");
-    assert_refused("#SBATCH --mail-type=END\ntrue\n", "", "train.sh:1: --mail-type is not supported: use --notify");
+    assert_refused("#SBATCH --qos=long\ntrue\n", "", "train.sh:1: --qos is not supported: use -q, --priority");
     assert_refused("#MUSTER -Z\ntrue\n", "", "train.sh:1: unknown flag '-Z'");
     assert_refused("#MUSTER --time\ntrue\n", "", "train.sh:1: --time needs a value");
     assert_refused("#MUSTER --hold=1\ntrue\n", "", "train.sh:1: --hold takes no value");
@@ -163,12 +163,87 @@ static void flags_are_distinct(void **state)
     }
 }
 
+/* Slurm's flags: several that mean one key, those without effect, each noted once, and what is refused. */
+static void test_slurm_flags(void **state)
+{
+    static const struct {
+        const char *line, *key;
+    } table[] = {
+        { "--mail-type=END,FAIL --mail-user=ana@x.org",
+          "\"notify\":[\"end=mailto:ana@x.org\",\"fail=mailto:ana@x.org\"]" },
+        { "--mail-type=ALL --mail-user=ana",
+          "\"notify\":[\"start=mailto:ana\",\"end=mailto:ana\",\"fail=mailto:ana\"]" },
+        { "--gpus=4 --ntasks-per-gpu=2", "\"tasks\":8" },
+        { "--nodes=2 --gpus-per-node=4 --ntasks-per-gpu=1", "\"tasks\":8" },
+        { "--container-image=docker://nvcr.io#nvidia/pytorch:26.01 --gpus=1",
+          "\"image\":\"nvcr.io/nvidia/pytorch:26.01\"" },
+        { "--container-image=alpine --container-mounts=/data,/a:/b:ro --gpus=1",
+          "\"mounts\":[\"/data:/data\",\"/a:/b:ro\"]" },
+        { "--container-image=alpine --container-workdir=/w --gpus=1", "\"dir\":\"/w\"" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        CLEANUP_BUF struct buf out = BUF_INIT(1 << 16);
+
+        assert_int_equal(script("true\n", table[i].line, &out), 0);
+        buf_char(&out, '\0');
+        if (!strstr(out.data, table[i].key))
+            fail_msg("%s: %s", table[i].line, out.data);
+    }
+}
+
+static void test_slurm_notes(void **state)
+{
+    static const char text[] =
+        "#!/bin/sh\n#SBATCH --hint=nomultithread --nice --open-m=append\n#SBATCH --nice=5 --mail-type=BEGIN\ntrue\n";
+    CLEANUP_BUF struct buf out = BUF_INIT(1 << 16);
+    struct job_request request;
+
+    (void)state;
+    assert_int_equal(job_request_init(&request, NOW, zone_ahead, &err), 0);
+    assert_int_equal(job_request_script(&request, "t.sh", text, strlen(text), &err), 0);
+    assert_int_equal(finish(&request, &out), 0);
+    assert_int_equal(json_array_size(request.notes), 5);
+    assert_non_null(strstr(json_string_value(json_array_get(request.notes, 0)), "t.sh:2: --hint has no effect here: "));
+    assert_non_null(strstr(json_string_value(json_array_get(request.notes, 2)), "t.sh:2: --open-mode has no effect"));
+    assert_non_null(
+        strstr(json_string_value(json_array_get(request.notes, 4)), "--mail-type has no effect here without"));
+    job_request_done(&request);
+}
+
+static void test_slurm_refused(void **state)
+{
+    static const struct {
+        const char *text, *line, *words;
+    } table[] = {
+        { "true\n", "--nodelist=", "--nodelist: expected names of nodes" },
+        { "true\n", "--gpus=2 --ntasks=4 --ntasks-per-gpu=1", "give one of them" },
+        { "true\n", "--ntasks-per-gpu=1", "needs a whole number of GPUs" },
+        { "true\n", "--ntasks-per-gpu=x --gpus=1", "expected 1 to 1024, got 'x'" },
+        { "true\n", "--mail-type=SOMETIMES --mail-user=a", "expected BEGIN, END, FAIL" },
+        { "true\n", "--container-image=/images/x.sqsh", "a file of an image is not supported" },
+        { "true\n", "--container-mounts=/a:/b:nosuch", "expected ro or rw" },
+        { "#!/bin/sh\r\n#SBATCH -t 5\r\ntrue\r\n", "", "train.sh:1: lines end in CR LF" },
+        { "#SBATCH --no=1\ntrue\n", "", "unknown flag '--no'" },   /* of many */
+        { "#MUSTER --hin=x\ntrue\n", "", "unknown flag '--hin'" }, /* our own lines have whole names */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        CLEANUP_BUF struct buf out = BUF_INIT(1 << 16);
+
+        assert_int_equal(script(table[i].text, table[i].line, &out), -EINVAL);
+        if (!strstr(err.text, table[i].words))
+            fail_msg("%zu: %s", i, err.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scripts),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(flags_are_distinct),
+        cmocka_unit_test(test_slurm_flags), cmocka_unit_test(test_slurm_notes), cmocka_unit_test(test_slurm_refused),
+        cmocka_unit_test(scripts),          cmocka_unit_test(refusals),         cmocka_unit_test(flags_are_distinct),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

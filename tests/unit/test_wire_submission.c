@@ -10,12 +10,12 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "wire/cluster.h"
-#include "wire/duration.h"
-#include "wire/gpu_spec.h"
-#include "wire/hostlist.h"
-#include "wire/roles.h"
-#include "wire/submission.h"
+#include "wire/cluster/cluster.h"
+#include "wire/job/gpu_spec.h"
+#include "wire/job/roles.h"
+#include "wire/job/submission.h"
+#include "wire/text/duration.h"
+#include "wire/text/hostlist.h"
 
 static struct error err;
 
@@ -86,6 +86,48 @@ static void canonical_forms(void **state)
                      "\"requeue\":false,\"retry_on\":[85,137],\"signal\":\"USR1@120s\",\"tags\":{\"k\":\"v\"}}");
 }
 
+/* What a trace can tell of a job, a submission can too. */
+static void training(void **state)
+{
+    static const char *const bad[] = {
+        "class: auto\npriority: oppo\n",
+        "class: best\n",
+        "deadlines: [{at: 2026-02-28T10:00Z}, {at: 2026-02-28T09:00Z}]\n",
+        "deadlines: [{at: 2026-02-28T10:00Z, value: 2}, {at: 2026-02-28T11:00Z, value: 5}]\n",
+        "deadlines: [{value: 2}]\n",
+        "deadline: 2026-02-28T10:00Z\ndeadlines: [{at: 2026-02-28T10:00Z}]\n",
+        "training: {skew: 1.5}\n",
+        "training: {batch: 0}\n",
+        "training: {model: two words}\n",
+        "training: {speed: 3}\n",
+        "training: {gpu_servers: 4}\ngpus: 4\n",
+        "progress: {step: '('}\n",
+        "progress: {speed: x}\n"
+    };
+
+    (void)state;
+    assert_canonical(from_yaml,
+                     "run: x\ngpus: 8\nclass: auto\nprogress: {loss: 'l=(\\S+)', step: '(\\d+)'}\n"
+                     "deadlines: [{at: 2026-02-28T10:00:00Z}, {at: 2026-02-28T11:00:00Z, value: 4}]\n"
+                     "training: {model: bert, batch: 256, servers: 2, gpu_servers: 1, bandwidth: 25, skew: 0.625,\n"
+                     "  gpu_memory: 12G, utilisation: 70, launch: 30s, save: 1m}\n",
+                     "{\"class\":\"auto\",\"deadlines\":[{\"at\":\"2026-02-28T10:00:00.000000Z\",\"value\":10},"
+                     "{\"at\":\"2026-02-28T11:00:00.000000Z\",\"value\":4}],\"gpus\":\"8\","
+                     "\"progress\":{\"loss\":\"l=(\\\\S+)\",\"step\":\"(\\\\d+)\"},\"run\":\"x\","
+                     "\"training\":{\"bandwidth\":25,\"batch\":256,\"gpu_memory\":\"12G\",\"gpu_servers\":1,"
+                     "\"launch\":\"30s\",\"model\":\"bert\",\"save\":\"60s\",\"servers\":2,\"skew\":0.625,"
+                     "\"utilisation\":70}}");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct submission s;
+        struct error words = { 0 };
+        char text[400];
+
+        (void)snprintf(text, sizeof(text), "run: x\n%s", bad[i]);
+        if (submission_from_yaml("f", text, strlen(text), &s, &words) != -EINVAL || !words.text[0])
+            fail_msg("taken: %s", bad[i]);
+    }
+}
+
 static void pai_files(void **state)
 {
     (void)state;
@@ -103,6 +145,31 @@ static void pai_files(void **state)
         "{\"compat\":\"pai\",\"image\":\"pytorch:2\",\"launch\":\"node\",\"name\":\"bert\",\"nodes\":2,"
         "\"per_node\":{\"cpu\":4,\"gpu\":\"V100:8\",\"memory\":\"8G\"},\"priority\":\"high\",\"retries\":1,"
         "\"run\":\"python t.py --lr 1e-4\\necho s3cr3t\\n\",\"vc\":\"nlp\"}");
+}
+
+/* Tasks that start one by one are an array of jobs of one task. */
+static void one_by_one(void **state)
+{
+    struct submission s;
+
+    (void)state;
+    assert_canonical(
+        from_yaml,
+        "protocolVersion: 2\nname: inc\ntype: job\n"
+        "taskRoles:\n  w: {instances: 4, completion: {minFailedInstances: 1}, "
+        "resourcePerInstance: {gpu: 1}, commands: [w]}\n"
+        "extras: {gangAllocation: false}\n",
+        "{\"array\":{\"indices\":\"0-3\"},\"compat\":\"pai\",\"launch\":\"node\",\"name\":\"inc\",\"nodes\":1,"
+        "\"per_node\":{\"gpu\":\"1\"},\"run\":\"w\\n\"}");
+    assert_canonical(from_yaml, "run: w\nnodes: 3\nper_node: {gpu: 2}\ngang: false\n",
+                     "{\"array\":{\"indices\":\"0-2\"},\"nodes\":1,\"per_node\":{\"gpu\":\"2\"},\"run\":\"w\"}");
+    assert_canonical(from_yaml, "run: w\nnodes: 3\ngang: true\n", "{\"nodes\":3,\"run\":\"w\"}");
+    assert_true(from_yaml("run: w\nnodes: 2\narray: 0-3\ngang: false\n", &s) < 0);
+    assert_non_null(strstr(err.text, "neither array nor roles"));
+    assert_true(from_yaml("run: w\nnodes: 2\ngpus: 8\ngang: false\n", &s) < 0);
+    assert_non_null(strstr(err.text, "needs per_node.gpu"));
+    assert_true(from_yaml("run: w\nnodes: 2..4\ngang: false\n", &s) < 0);
+    assert_non_null(strstr(err.text, "the number of tasks"));
 }
 
 #define ROLES                                                                                                          \
@@ -286,9 +353,28 @@ static void bombs(void **state)
         buf_text(&text, "]\n");
     }
     assert_true(from_yaml(text.data, &s) < 0);
-    assert_non_null(strstr(err.text, "more than"));
+    assert_non_null(strstr(err.text, "more than 20000 values, aliases written out"));
+    buf_clear(&text);
+    /* What is deep because an alias stands where it does. */
+    buf_text(&text, "run: x\nenv:\n  A: &a0 [x]\n");
+    for (int i = 1; i < 40; i++)
+        buf_printf(&text, "  B%d: &a%d [*a%d]\n", i, i, i - 1);
+    assert_true(from_yaml(text.data, &s) < 0);
+    assert_non_null(strstr(err.text, "more than 32 levels"));
+    buf_clear(&text);
+    buf_text(&text, "run: x\nenv: {A: [");
+    for (int i = 0; i < 25000; i++)
+        buf_text(&text, "1,");
+    buf_text(&text, "]}\n");
+    assert_true(from_yaml(text.data, &s) < 0);
+    assert_non_null(strstr(err.text, "more than 20000 values"));
     buf_done(&text);
     assert_true(from_yaml("run: &r [*r]\n", &s) < 0);
+    assert_non_null(strstr(err.text, "an alias of what it is in"));
+    /* One that is small may be used. */
+    assert_int_equal(from_yaml("run: &r x\nname: *r\n", &s), 0);
+    assert_string_equal(s.name, "x");
+    submission_done(&s);
 }
 
 static usec_t span_of(const char *text)
@@ -524,11 +610,11 @@ static void torture(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(canonical_forms), cmocka_unit_test(pai_files), cmocka_unit_test(refusals),
-        cmocka_unit_test(bombs),           cmocka_unit_test(spans),     cmocka_unit_test(instants),
-        cmocka_unit_test(hostlists),       cmocka_unit_test(bound),     cmocka_unit_test(infeasible),
-        cmocka_unit_test(torture),         cmocka_unit_test(roles),     cmocka_unit_test(roles_types),
-        cmocka_unit_test(bound_types),
+        cmocka_unit_test(canonical_forms), cmocka_unit_test(training),    cmocka_unit_test(pai_files),
+        cmocka_unit_test(one_by_one),      cmocka_unit_test(refusals),    cmocka_unit_test(bombs),
+        cmocka_unit_test(spans),           cmocka_unit_test(instants),    cmocka_unit_test(hostlists),
+        cmocka_unit_test(bound),           cmocka_unit_test(infeasible),  cmocka_unit_test(torture),
+        cmocka_unit_test(roles),           cmocka_unit_test(roles_types), cmocka_unit_test(bound_types),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "wire/trace.h"
+#include "wire/trace/trace.h"
 
 static struct error err;
 

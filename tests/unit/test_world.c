@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "sim/world.h"
+#include "sim/world/world.h"
 
 /* A cluster of `nodes` nodes with 8 GPUs of one type, named n0, n1, ...; jobs with the models given. */
 struct scene {

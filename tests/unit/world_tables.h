@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "sim/world.h"
-#include "sim/world_grid.h"
-#include "sim/world_table.h"
+#include "sim/world/world.h"
+#include "sim/world/world_grid.h"
+#include "sim/world/world_table.h"
 
 /* ---- files of our own, in a folder that is removed at the end */
 

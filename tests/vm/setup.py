@@ -19,6 +19,10 @@ def install():
     ok("muster:" in content("/etc/passwd"), "the controller's user is there", content("/etc/passwd"))
     verified = shell("systemd-analyze verify --man=no musterd.service muster-agent.service")
     ok("muster" not in verified, "systemd has nothing to say about the units", verified)
+    # What jobs inherit from the agent's unit is theirs to do without: it is not confined, and its rating says so.
+    for unit, most in (("musterd", 2.0), ("muster-agent", 9.6)):
+        rated = re.search(r"exposure level for %s.service: ([0-9.]+)" % unit, shell("systemd-analyze security --no-pager %s.service" % unit))
+        ok(rated is not None and float(rated.group(1)) <= most, "systemd rates %s: %s, at most %s" % (unit, rated and rated.group(1), most))
     made = shell("musterd init --hosts node1,localhost --nodes 1")
     joins = re.search(r"muster-agent (join \S+ \S+)", made)
     if not ok(joins is not None, "musterd init tells how to join", made):

@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ask, HOSTILE, musterd, seed, until } from './seed.mjs';
+import { ask, HOSTILE, musterd, seed, token_of, until } from './seed.mjs';
 
 const skip = why => {
   console.log('1..0 # SKIP ' + why);
@@ -44,7 +44,7 @@ const OURS = /ERR_ABORTED|ERR_NETWORK_CHANGED/;
 const VIEWPORTS = { desktop: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
 
 /** A page that keeps count of everything that went wrong in it. */
-async function open(browser, url, { view = 'desktop', dark = false, token = '' } = {}) {
+async function open(browser, url, { view = 'desktop', dark = false, token = token_of(url) } = {}) {
   const context = await browser.newContext({ viewport: VIEWPORTS[view], colorScheme: dark ? 'dark' : 'light', hasTouch: view === 'phone', permissions: ['clipboard-read', 'clipboard-write'], acceptDownloads: true, reducedMotion: 'reduce' });
   if (token) await context.addInitScript(text => sessionStorage.setItem('muster-token', text), token);
   const page = await context.newPage();
@@ -530,7 +530,8 @@ async function states(browser, m, s) {
 async function outage(browser) {
   let m = await musterd({ fake: '2x8:H100', config: 'cluster: small\n' });
   const port = Number(new URL(m.url).port), folder = m.folder;
-  const page = await open(browser, m.url);
+  const own = (await ask(m.url, 'POST', '/tokens', { role: 'admin' })).token; // that of --dev ends with the controller
+  const page = await open(browser, m.url, { token: own });
   await visit(page, '/');
   await page.locator('.conn.live').waitFor();
   await m.stop('SIGTERM', true);
@@ -562,6 +563,16 @@ async function outage(browser) {
   bare.wrong = bare.wrong.filter(w => !/jobs:plan/.test(w) && !/status of (4|5)\d\d/.test(w));
   clean(bare, 'empty cluster');
   await bare.context().close();
+  const first = await open(browser, none.url, { token: '' });
+  await first.goto(none.link);
+  await first.locator('.sidebar').waitFor();
+  ok(!first.url().includes('once'), 'the link of --dev signs in, and is gone from the address');
+  await first.context().close();
+  const second = await open(browser, none.url, { token: '' });
+  await second.goto(none.link);
+  await second.getByText('this link was used').waitFor();
+  ok(await second.locator('.sidebar').count() === 0, 'it works once');
+  await second.context().close();
   await none.stop();
 }
 

@@ -12,10 +12,10 @@
 
 #include "base/alloc.h"
 #include "model/cluster.h"
-#include "sim/gen.h"
-#include "sim/metrics.h"
-#include "sim/output.h"
-#include "sim/report.h"
+#include "sim/gen/gen.h"
+#include "sim/metrics/metrics.h"
+#include "sim/output/output.h"
+#include "sim/output/report.h"
 
 enum { NODES = 8, NODE_GPUS = 8, GPUS = NODES * NODE_GPUS, VCS = 3 };
 

@@ -10,7 +10,7 @@ import test from 'node:test';
 const web = path.join(process.env.MUSTER_SOURCE || '.', 'web');
 const load = name => import('file://' + path.resolve(web, name));
 const text = await load('js/text.js'), format = await load('js/format.js'), { EventParser } = await load('js/sse.js'), route = await load('js/route.js');
-const spec = await load('js/spec.js'), topo = await load('js/topo.js'), gantt = await load('js/gantt.js'), plot = await load('js/plot.js'), color = await load('js/color.js'), act = await load('js/act.js'), why = await load('js/why.js');
+const spec = await load('js/spec.js'), topo = await load('js/topo.js'), gantt = await load('js/gantt.js'), plot = await load('js/plot.js'), color = await load('js/color.js'), act = await load('js/act.js'), why = await load('js/why.js'), door = await load('js/entry.js');
 
 test('text of others is one harmless line', () => {
   assert.equal(text.plain('<b>x</b>'), '<b>x</b>'); // it only ever becomes a text node
@@ -187,8 +187,8 @@ test('whose guarantee a GPU stands for', () => {
 });
 
 test('bars of a timeline: GPUs are lanes, pieces apart are apart', () => {
-  const items = [{ job: 1, node: 'a', gpus: [0, 1, 6], start: '2026-01-01T00:00:00Z', end: null, user: 'u', vc: 'v', attempt: 0, planned: false }, { job: 2, node: 'b', gpus: [0], start: '2026-01-01T00:00:00Z', end: '2026-01-01T01:00:00Z', user: 'u', vc: 'v', attempt: 0, planned: false }];
-  const now = Date.parse('2026-01-01T02:00:00Z'), rows = gantt.rows_of(items, ['b', 'a', 'c10', 'c9'], 'nodes', now, new Map([[1, now + 1000]]));
+  const items = [{ job: 1, node: 'a', gpus: [0, 1, 6], start: '2026-01-01T00:00:00Z', end: null, until: '2026-01-01T02:00:01Z', user: 'u', vc: 'v', attempt: 0, planned: false }, { job: 2, node: 'b', gpus: [0], start: '2026-01-01T00:00:00Z', end: '2026-01-01T01:00:00Z', user: 'u', vc: 'v', attempt: 0, planned: false }];
+  const now = Date.parse('2026-01-01T02:00:00Z'), rows = gantt.rows_of(items, ['b', 'a', 'c10', 'c9'], 'nodes', now);
   assert.deepEqual(rows.map(r => r.name), ['a', 'b', 'c9', 'c10']);
   assert.deepEqual(rows[0].bars.map(b => [b.lane, b.lanes, b.to, b.due]), [[0, 2, now, now + 1000], [6, 1, now, now + 1000]]);
   assert.ok(gantt.measure(rows, 'nodes') > 0);
@@ -196,6 +196,9 @@ test('bars of a timeline: GPUs are lanes, pieces apart are apart', () => {
   assert.equal(gantt.hit(view, gantt.X(view, now - 600e3, 900), rows[0].top + 24 + 3, 900).job, 1);
   const jobs = gantt.rows_of(items, [], 'jobs', now);
   assert.deepEqual(jobs.map(r => r.bars.length), [1, 1]);
+  // Planned, stopped for another and planned again: two bars, with room for that other between them.
+  const twice = [['03:00', '04:00'], ['05:00', '06:00']].map(t => ({ job: 3, node: 'a', gpus: [0], start: '2026-01-01T' + t[0] + ':00Z', end: '2026-01-01T' + t[1] + ':00Z', user: 'u', vc: 'v', attempt: 1, planned: true }));
+  assert.deepEqual(gantt.rows_of(twice, [], 'vcs', now)[0].bars.map(b => b.to - b.from), [3600e3, 3600e3]);
 });
 
 test('plots', () => {
@@ -271,4 +274,14 @@ test('the bundle is small', async () => {
   assert.ok(packed < 120000, packed + ' bytes compressed');
   const built = fs.readFileSync(path.join(web, 'meson.build'), 'utf8');
   for (const folder of ['js', 'pages']) for (const name of fs.readdirSync(path.join(web, folder))) assert.ok(built.includes("'" + folder + '/' + name + "'"), name + ' is not built in');
+});
+
+test('signing in and out always leads somewhere', () => {
+  // Signed out, a mistyped token, the next mistyped one, none again: never "does not answer".
+  let entry = 'in';
+  for (const [status, has_token, expected] of [[401, false, 'signin'], [401, true, 'expired'], [401, true, 'expired'], [401, false, 'signin'], [403, true, 'forbidden'], [0, true, 'unreachable'], [503, true, 'unreachable'], [401, true, 'expired']]) {
+    entry = door.entry_of(status, has_token, entry === 'in' ? 'signin' : entry);
+    assert.equal(entry, expected);
+  }
+  assert.equal(door.entry_of(0, true, 'in'), 'in'); // what is shown stays while the controller is started again
 });

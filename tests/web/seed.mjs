@@ -19,6 +19,9 @@ vcs:
   default: {quota: {}}
 `;
 
+const tokens_known = new Map(); // of controllers by their URL: what --dev printed
+export const token_of = url => tokens_known.get(url) || '';
+
 export const FAKE = '4x8:H100@rack-a,4x8:H100@rack-b,4x8:A100@rack-c';
 
 /** A controller of its own, on a free port. */
@@ -30,19 +33,22 @@ export async function musterd({ fake = FAKE, config = CONFIG, state, port = 0, d
   const args = [...(dev ? ['--dev'] : []), '--config', file, '--listen', '127.0.0.1:' + port, '--state', path.join(folder, 'state'), '--log', 'warn', ...(fake ? ['--fake', fake] : [])];
   const child = spawn(path.join(BUILD, 'musterd'), args, { stdio: ['ignore', 'pipe', 'pipe'] });
   process.on('exit', () => child.exitCode === null && child.kill('SIGKILL'));
-  let words = '';
+  let words = '', link = '';
   child.stderr.on('data', data => { words = (words + data).slice(-4000); });
   const url = await new Promise((resolve, reject) => {
     let text = '';
     child.stdout.on('data', data => {
       text += data;
-      const m = /MUSTER_URL=(http:\/\/\S+)/.exec(text) || /(http:\/\/127\.0\.0\.1:\d+)/.exec(text);
+      const m = /MUSTER_URL=(http:\/\/\S+)/.exec(text) || (!dev && /(http:\/\/127\.0\.0\.1:\d+)/.exec(text));
+      const token = /MUSTER_TOKEN=(\S+)/.exec(text), once = /(http:\S+#once=\S+)/.exec(text);
+      if (m && token) tokens_known.set(m[1], token[1]);
+      if (once) link = once[1];
       if (m) resolve(m[1]);
     });
     child.on('exit', code => reject(new Error('musterd ended with ' + code + ': ' + words)));
   });
   return {
-    url, folder, child, words: () => words,
+    url, folder, child, link, words: () => words,
     async stop(signal = 'SIGTERM', keep = false) {
       if (child.exitCode === null) {
         child.kill(signal);
@@ -53,7 +59,7 @@ export async function musterd({ fake = FAKE, config = CONFIG, state, port = 0, d
   };
 }
 
-export async function ask(url, method, route, body, token) {
+export async function ask(url, method, route, body, token = token_of(url)) {
   const response = await fetch(url + '/api/v1' + route, {
     method, headers: { ...(body !== undefined ? { 'Content-Type': 'application/json' } : {}), ...(token ? { Authorization: 'Bearer ' + token } : {}) },
     body: body === undefined ? undefined : JSON.stringify(body),

@@ -26,6 +26,19 @@ export function token_keep(text, long) {
   if (text) (long ? localStorage : sessionStorage).setItem(KEY, text);
 }
 
+/** The link that musterd --dev prints has a code, which is exchanged once for its token. */
+export async function once_end() {
+  const code = new URLSearchParams(location.hash.slice(1)).get('once');
+  if (!code) return '';
+  history.replaceState(null, '', location.pathname + location.search);
+  try {
+    token_keep((await send('POST', '/login/once', { code })).token, false);
+    return '';
+  } catch (error) {
+    return error.message;
+  }
+}
+
 export function headers(more) {
   const out = { Accept: 'application/json', ...more };
   if (token()) out.Authorization = 'Bearer ' + token();

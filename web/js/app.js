@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // app.js - starts it all: who is here, which view, what it needs, and drawing it when something changed.
-import { get, on_refused, token, token_keep } from './api.js';
+import { get, on_refused, once_end, token, token_keep } from './api.js';
+import { entry_of } from './entry.js';
 import { issuer_begin, issuer_end, issuer_get } from './issuer.js';
 import { paint } from './dom.js';
 import { Live } from './live.js';
@@ -172,13 +173,9 @@ async function identify() {
     if (live.state === 'lost') live.again();
     await show();
   } catch (error) {
-    if (error.status === 401) app.entry = token() ? 'expired' : 'signin';
+    app.entry = entry_of(error.status, !!token(), app.entry);
     if (error.status === 401 && app.issuer === undefined) app.issuer = await issuer_get();
-    else if (error.status === 403) app.entry = 'forbidden';
-    else {
-      app.entry = app.entry === 'in' ? 'in' : 'unreachable';
-      setTimeout(() => app.entry === 'unreachable' && identify(), 2000);
-    }
+    if (app.entry === 'unreachable') setTimeout(() => app.entry === 'unreachable' && identify(), 2000);
   }
   draw();
 }
@@ -246,7 +243,7 @@ setInterval(() => {
 matchMedia('(max-width: 720px)').addEventListener('change', draw);
 
 draw();
-issuer_end().then(wrong => {
-  app.sign_error = wrong;
+Promise.all([issuer_end(), once_end()]).then(wrong => {
+  app.sign_error = wrong.find(Boolean) || '';
   identify();
 });

@@ -5,17 +5,17 @@ import { tick_label, time_ticks } from './format.js';
 import { job_color, vc_colors } from './color.js';
 
 /**
- * Rows of {name, bars: [{job, from, to, lane, lanes, planned, item}], lanes}. by: nodes, jobs or vcs; ends: by job that
- * runs, when its time is over.
+ * Rows of {name, bars: [{job, from, to, lane, lanes, planned, item}], lanes}. by: nodes, jobs or vcs. A job that runs is
+ * due to leave its GPUs when the controller expects it to: what is planned there begins then.
  */
-export function rows_of(items, nodes, by, now, ends) {
+export function rows_of(items, nodes, by, now) {
   const rows = new Map();
   if (by === 'nodes') for (const name of nodes) rows.set(name, { name, bars: [], lanes: 1 });
   for (const item of items) {
     const key = by === 'nodes' ? item.node : by === 'vcs' ? item.vc : 'job ' + item.job;
     if (!rows.has(key)) rows.set(key, { name: key, bars: [], lanes: 1 });
     const from = Date.parse(item.start), to = item.end ? Date.parse(item.end) : now;
-    rows.get(key).bars.push({ job: item.job, from, to, item, planned: item.planned, open: !item.end, due: !item.end && ends ? ends.get(item.job) || 0 : 0 });
+    rows.get(key).bars.push({ job: item.job, from, to, item, planned: item.planned, open: !item.end, due: !item.end && item.until ? Date.parse(item.until) : 0 });
   }
   for (const row of rows.values()) {
     if (by === 'nodes') node_lanes(row);
@@ -53,7 +53,7 @@ function node_lanes(row) {
 function free_lanes(row, by) {
   const merged = new Map();
   for (const bar of row.bars) {
-    const key = bar.job + '/' + bar.item.attempt + '/' + bar.planned;
+    const key = bar.job + '/' + bar.item.attempt + '/' + bar.planned + '/' + bar.from;
     const other = merged.get(key);
     if (!other) merged.set(key, bar);
     else {

@@ -147,7 +147,7 @@ function gate(ctx) {
       button('Sign in', null, { type: 'submit', class: 'primary' })),
     app.sign_error ? h('p', { class: 'bad', role: 'alert' }, plain(app.sign_error, 300)) : null,
     app.issuer ? button('Sign in with ' + plain(new URL(app.issuer.issuer).host, 60), app.sign_in_issuer, {}) : null,
-    h('p', { class: 'muted small' }, 'On the controller\u2019s own machine with ', h('code', null, 'musterd --dev'), ' no token is needed.'));
+    h('p', { class: 'muted small' }, 'A controller that was started with ', h('code', null, 'musterd --dev'), ' prints its token, and a link that signs in once.'));
 }
 
 const KEYS = [['g o', 'Overview'], ['g q', 'Queue'], ['g t', 'Topology'], ['g l', 'Timeline'], ['g j', 'Jobs'], ['g v', 'Virtual clusters'], ['g n', 'Nodes'], ['g r', 'Reports'], ['g w', 'What-if'], ['g s', 'Submit'], ['/', 'Find a job'], ['?', 'These keys'], ['Esc', 'Close']];

@@ -15,11 +15,11 @@ const WORDS = {
   ReservationNotStarted: ['Reservation', 'Its reservation has not begun.', 'reservations have not begun', ''],
   SchedulerPaused: ['Paused', 'An administrator has paused the scheduler.', 'an administrator has paused the scheduler', ''],
   Backoff: ['Backing off', 'It failed and is tried again a little later.', 'they failed and are tried again later', ''],
-  VcLimit: ['VC at its limit', 'Its virtual cluster uses all it may.', 'their virtual clusters use all they may', 'Wait for jobs of your virtual cluster, or submit to another.'],
+  VcLimit: ['VC at its limit', 'It asks for more than is left of the guarantee of its virtual cluster.', 'they ask for more than is left of their guarantees', 'Wait for jobs of your virtual cluster, or submit to another.'],
   UserLimit: ['User at the limit', 'Its user has as many GPUs as one may.', 'their users have as many GPUs as they may', 'It starts when another job of this user ends.'],
   LicenseLimit: ['No licence free', 'Others hold the licences it asks for.', 'licences are in use', 'It starts when they are given back; see who holds them.'],
   AccountBudget: ['Budget spent', 'Its account has no GPU-hours left.', 'their accounts have no GPU-hours left', ''],
-  BorrowLimit: ['Borrow limit', 'Its virtual cluster may borrow no more.', 'their virtual clusters may borrow no more', 'It starts when GPUs of its own guarantee are free.'],
+  BorrowLimit: ['Borrow limit', 'It asks for more than its virtual cluster may still borrow.', 'they ask for more than their virtual clusters may borrow', 'It starts when GPUs of its own guarantee are free.'],
   InsufficientGpus: ['Too few free GPUs', 'Fewer GPUs are free than it asks for.', 'too few GPUs are free', 'A smaller job would start sooner.'],
   InsufficientCpuMem: ['Too little CPU or memory', 'GPUs are free, but not the CPUs or memory it asks for.', 'CPUs or memory are short', 'Ask for fewer CPUs or less memory.'],
   Fragmented: ['Fragmented', 'Enough GPUs are free, but not together.', 'free GPUs are scattered', 'A looser shape may start now: see the other shapes.'],
@@ -31,6 +31,8 @@ const WORDS = {
   Preempting: ['Making room', 'Others are being stopped for it.', 'others are being stopped for them', ''],
   Defragmenting: ['Moving others', 'Others are being moved for it.', 'others are being moved for them', ''],
   KeptOnFail: ['Failed, kept', 'It failed, and its place is kept to be looked into.', 'they failed and are kept', 'Release it when you are done.'],
+  NodeSilent: ['Node silent', 'Its node is not heard. It starts elsewhere when it is certain that it runs there no longer.', 'their nodes are silent', 'Look at the node.'],
+  TaskStuck: ['Cannot be ended', 'It was killed, and a process of it waits in the kernel.', 'they cannot be ended', 'Look at the node.'],
   Scheduling: ['Being considered', 'The scheduler has not looked at it yet.', 'they have just arrived', ''],
 };
 

@@ -50,26 +50,29 @@ function page(ctx, o) {
   ];
 }
 
+/* Reasons that end when GPUs are free. */
+const FOR_GPUS = new Set(['InsufficientGpus', 'Fragmented', 'NodesUnhealthy', 'ReservedForJob', 'Priority', 'TopologyUnsatisfied', 'InsufficientCpuMem', 'VcLimit', 'BorrowLimit', 'Preempting', 'Scheduling']);
+
 /** The state of the cluster in words. */
 function sentence(ctx, o) {
-  const total = sum(o.gpus, 'total'), used = sum(o.gpus, 'used'), down = sum(o.gpus, 'down'), free = sum(o.gpus, 'free');
+  const total = sum(o.gpus, 'total'), used = sum(o.gpus, 'used'), drained = sum(o.gpus, 'drained'), ill = sum(o.gpus, 'unhealthy'), free = sum(o.gpus, 'free');
   const waiting = sum(o.waiting_by_reason, 'jobs'), want = sum(o.waiting_by_reason, 'gpus');
   const top = [...o.waiting_by_reason].sort((a, b) => b.jobs - a.jobs)[0];
-  const running = o.jobs.RUNNING || 0;
+  const running = o.jobs.RUNNING || 0, for_gpus = sum(o.waiting_by_reason.filter(r => FOR_GPUS.has(r.code)), 'jobs');
   return h('section', { class: 'hero', 'aria-label': 'In a sentence' },
-    h('p', { class: 'hero-main' }, h('b', null, count(used)), ' of ', h('b', null, count(total)), ' GPUs are in use by ', h('b', null, plural(running, 'job')), '. ',
-      waiting ? [h('a', { href: '/queue' }, h('b', null, plural(waiting, 'job'))), waiting === 1 ? ' waits' : ' wait', ' for ', h('b', null, plural(want, 'GPU')), top ? [', mostly because ', h('b', null, reason_words(top.code).because)] : null, '.'] : 'Nobody waits.',
+    h('p', { class: 'hero-main' }, total && used >= total ? 'Full: ' : null, h('b', null, count(used)), ' of ', h('b', null, count(total)), ' GPUs are in use by ', h('b', null, plural(running, 'job')), '. ',
+      waiting ? [h('a', { href: '/queue' }, h('b', null, plural(waiting, 'job'))), waiting === 1 ? ' waits' : ' wait', for_gpus ? [', ', for_gpus === waiting ? 'all' : h('b', null, count(for_gpus)), ' of them for GPUs (', h('b', null, count(want)), ' asked for)'] : null, top ? [', mostly because ', h('b', null, reason_words(top.code).because)] : null, '.'] : 'No job waits.',
       o.paused ? h('span', { class: 'bad-text' }, ' The scheduler is paused.') : null),
-    h('p', { class: 'muted' }, free ? plural(free, 'GPU') + (free === 1 ? ' is free' : ' are free') : 'No GPU is free', '; the largest gang that could start now: ', o.gpus.map((g, i) => [i ? ', ' : '', h('b', { class: 'nowrap' }, count(g.biggest_gang) + ' ' + g.sku)]), down ? [' \u00b7 ', h('a', { href: '/nodes' }, plural(down, 'GPU') + ' unhealthy or drained')] : null, '.'));
+    h('p', { class: 'muted' }, free ? plural(free, 'GPU') + (free === 1 ? ' is free' : ' are free') : 'No GPU is free', '; the largest gang that could start now: ', o.gpus.map((g, i) => [i ? ', ' : '', h('b', { class: 'nowrap' }, count(g.biggest_gang) + ' ' + g.sku)]), drained ? [' \u00b7 ', h('a', { href: '/nodes' }, count(drained) + ' drained')] : null, ill ? [' \u00b7 ', h('a', { href: '/nodes' }, count(ill) + ' unhealthy')] : null, '.'));
 }
 
 function sku_card(ctx, g) {
   const series = ctx.data(usage(ctx)).value, line = series && series.items.find(s => s.sku === g.sku);
   return card(plain(g.sku, 30), { key: g.sku, note: plural(g.total, 'GPU') },
-    bar([{ name: 'used', value: g.used, color: 'var(--run)' }, { name: 'unhealthy or drained', value: g.down, color: 'var(--bad)', pattern: 'cross' }, { name: 'free', value: g.free, color: 'var(--free)' }], g.total, { class: 'tall', label: g.sku }),
+    bar([{ name: 'used', value: g.used, color: 'var(--run)' }, { name: 'down', value: g.down, color: 'var(--bad)', pattern: 'cross' }, { name: 'used by others', value: g.foreign, color: 'var(--muted)', pattern: 'dots' }, { name: 'free', value: g.free, color: 'var(--free)' }], g.total, { class: 'tall', label: g.sku }),
     h('dl', { class: 'figures' },
       figure('used', count(g.used), percent(g.total ? g.used / g.total : 0)), figure('free', count(g.free)),
-      figure('usable as one gang', count(g.biggest_gang), 'on one node ' + count(g.biggest_node)), figure('unhealthy or drained', count(g.down), null, g.down ? 'bad-text' : '')),
+      figure('usable as one gang', count(g.biggest_gang), 'on one node ' + count(g.biggest_node)), figure('drained', count(g.drained), null, g.drained ? 'bad-text' : ''), figure('unhealthy', count(g.unhealthy), null, g.unhealthy ? 'bad-text' : '')),
     line && line.series.length > 1 ? h('div', { class: 'sku-spark', title: 'GPUs in use over the last ' + (ctx.query.span || '1h') }, spark(line.series.map(p => p.used || 0), 'var(--run)', g.total)) : null);
 }
 
@@ -109,7 +112,7 @@ function vcs_card(o) {
       return h('a', { class: 'vc-bar', href: '/vcs/' + encodeURIComponent(v.name), key: v.name },
         h('span', { class: 'vc-bar-name' }, vc_mark(v.name), h('span', { class: 'muted small' }, v.pending_jobs ? plural(v.pending_jobs, 'job') + ' waiting' : '')),
         bar([{ name: 'inside the guarantee', value: Math.max(0, used - borrowed), color: fill }, { name: 'borrowed', value: borrowed, color: fill, pattern: 'stripe' }, { name: 'opportunistic', value: guest, color: fill, pattern: 'dots' }], most, { label: v.name, marks: owed ? [{ at: owed, name: 'guarantee' }] : [] }),
-        h('span', { class: 'vc-bar-words small' }, h('b', null, count(used + guest)), ' used of ', count(owed), ' guaranteed', borrowed ? [' \u00b7 ', h('b', null, count(borrowed)), ' borrowed'] : null, v.lent ? [' \u00b7 ', h('b', null, count(v.lent)), ' lent out'] : null));
+        h('span', { class: 'vc-bar-words small' }, h('b', null, count(used)), ' used of ', count(owed), ' guaranteed', guest ? [' \u00b7 ', h('b', null, count(guest)), ' opportunistic'] : null, borrowed ? [' \u00b7 ', h('b', null, count(borrowed)), ' borrowed'] : null, v.lent ? [' \u00b7 ', h('b', null, count(v.lent)), ' lent out'] : null));
     })) : h('p', { class: 'muted' }, 'There are none.'),
     h('p', { class: 'legend' }, h('span', null, h('span', { class: 'swatch', style: { '--c': 'var(--off)' } }), 'inside'), h('span', null, h('span', { class: 'swatch stripe', style: { '--c': 'var(--off)' } }), 'borrowed'), h('span', null, h('span', { class: 'mark-key' }), 'guarantee')));
 }

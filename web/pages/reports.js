@@ -30,7 +30,7 @@ export default {
   needs: ctx => [{ path: path(ctx), kinds: ['job.completed', 'job.failed', 'job.cancelled'], gap: 5000, every: 60000 }],
   command: ctx => {
     const w = window_of(ctx), kind = kind_of(ctx);
-    return 'muster report ' + kind + ' -S ' + day(w.from) + ' -E ' + day(w.to);
+    return 'muster report ' + kind + ' -S ' + w.from.toISOString().slice(0, 19) + 'Z -E ' + w.to.toISOString().slice(0, 19) + 'Z';
   },
   json: ctx => path(ctx),
   view: ctx => {

@@ -12,7 +12,6 @@ const ROWS = [['nodes', 'Nodes'], ['vcs', 'Virtual clusters'], ['jobs', 'Jobs']]
 
 const set = (ctx, change) => ctx.go(with_query('/timeline', ctx.query, change), true);
 const reserved = '/reservations';
-const running = '/jobs?state=RUNNING,SUSPENDED&limit=10000&fields=id,start_time,limit_seconds';
 
 function window_of(ctx) {
   const length = (SPANS[ctx.query.span] || 86400) * 1000, at = instant(ctx.query.at) || Math.round(ctx.now / 60e3) * 60e3;
@@ -26,7 +25,7 @@ const path = ctx => {
 
 export default {
   title: () => 'Timeline',
-  needs: ctx => [{ path: path(ctx), kinds: ['job.'], gap: 1500, every: 20000 }, { path: running, kinds: ['job.'], gap: 3000 },
+  needs: ctx => [{ path: path(ctx), kinds: ['job.'], gap: 1500, every: 20000 },
     { path: reserved, kinds: ['reservation.'], gap: 5000 }],
   command: () => 'muster prio',
   json: ctx => path(ctx),
@@ -41,7 +40,7 @@ export default {
       card('', { label: 'View' }, h('div', { class: 'row spread' },
         segments(by, ROWS, v => set(ctx, { rows: v === 'nodes' ? '' : v }), 'Rows'),
         h('div', { class: 'row' }, button('', () => move(-0.5), { icon: 'back', title: 'Earlier', class: 'small' }), button('Now', () => set(ctx, { at: '' }), { class: 'small' }), button('', () => move(0.5), { icon: 'arrow', title: 'Later', class: 'small' }), segments(ctx.query.span || '24h', Object.keys(SPANS).map(k => [k, k]), v => set(ctx, { span: v === '24h' ? '' : v }), 'Span of time'))),
-        h('div', { class: 'legend keys-row' }, h('span', null, h('span', { class: 'swatch', style: { '--c': 'var(--run)' } }), 'ran or runs'), h('span', null, h('span', { class: 'swatch faint', style: { '--c': 'var(--run)' } }), 'until its limit'), h('span', null, h('span', { class: 'swatch hollow', style: { '--c': 'var(--run)' } }), 'planned'), h('span', null, h('span', { class: 'swatch', style: { '--c': 'var(--hold-soft)' } }), 'reserved'), h('span', { class: 'muted' }, 'drag or arrow keys to move, + and \u2212 to zoom, click a bar for its job'))),
+        h('div', { class: 'legend keys-row' }, h('span', null, h('span', { class: 'swatch', style: { '--c': 'var(--run)' } }), 'ran or runs'), h('span', null, h('span', { class: 'swatch faint', style: { '--c': 'var(--run)' } }), 'until its expected end'), h('span', null, h('span', { class: 'swatch hollow', style: { '--c': 'var(--run)' } }), 'planned'), h('span', null, h('span', { class: 'swatch', style: { '--c': 'var(--hold-soft)' } }), 'reserved'), h('span', { class: 'muted' }, 'drag or arrow keys to move, + and \u2212 to zoom, click a bar for its job'))),
       card('', { label: 'Timeline' }, with_data(data, v => chart(ctx, v, by, w))),
     ];
   },
@@ -50,14 +49,8 @@ export default {
 function chart(ctx, value, by, w) {
   const s = ctx.state;
   if (!value.items.length && !value.nodes.length) return empty('gantt', 'Nothing ran and nothing is planned in this window', 'Move it, or choose a longer span.');
-  const live = ctx.data(running).value;
-  if (live && s.live !== live) {
-    s.live = live;
-    s.ends = new Map(live.items.filter(j => j.limit_seconds && j.start_time).map(j => [j.id, instant(j.start_time) + j.limit_seconds * 1000]));
-    s.value = null;
-  }
   if (s.value !== value || s.by !== by) {
-    s.rows = rows_of(by === 'jobs' ? value.items.filter(i => !i.end || instant(i.end) > w.from) : value.items, value.nodes, by, ctx.now, s.ends);
+    s.rows = rows_of(by === 'jobs' ? value.items.filter(i => !i.end || instant(i.end) > w.from) : value.items, value.nodes, by, ctx.now);
     s.height = measure(s.rows, by);
     s.value = value;
     s.by = by;

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
-/* wants.h - a jobspec as JSON, field by field: for snapshots, and for emulated jobs that come from a trace. */
-#include <jansson.h>
-
-#include "model/jobspec.h"
-
-json_t *wants_json(const struct jobspec *spec);            /* zeros are left out */
-void wants_read(const json_t *json, struct jobspec *spec); /* what is not told is 0 */
