@@ -474,7 +474,7 @@ int job_request_flag(struct job_request *request, const struct job_flag *flag, c
         return error_set(err, -EINVAL, "%s--%s is not supported: %s", where, flag->name, flag->refused);
     if (flag->alias_of)
         flag = job_flag_find(flag->alias_of, strlen(flag->alias_of));
-    if (flag->key && strcmp(flag->key, "nodelist") == 0 && (!value || !*value))
+    if (strcmp(flag->name, "nodelist") == 0 && (!value || !*value))
         return error_set(err, -EINVAL, "%s: expected names of nodes, such as gpu01 or gpu[01-02], got an empty list",
                          origin);
     r = flag_put(request, flag, value ? value : "", err);
