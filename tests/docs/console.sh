@@ -10,15 +10,17 @@
 #
 # A document may start `musterd ... &`, and `muster-agent ... &`: the controller gets a port of its own, for which 7717
 # stands in commands, `muster` finds it there, and they are ended with the document. Between commands there is then half a
-# second, as with people. A line that differs from the old one only in times, dates, tokens, that port or the user stays
-# as it was.
+# second, as with people. A command has two minutes. A line that differs from the old one only in times, dates, tokens, that
+# port or the user stays as it was.
 set -eu
 
 muster=$(realpath "$1")
 file=$(realpath "$2")
 source=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
-port=$((20000 + $$ % 20000))
+# Below the ports that the kernel gives to whoever asks for any (32768 and above), and not in use.
+port=$((20000 + $$ % 12000))
+while awk -v "at=$(printf ':%04X' $port)" '$2 ~ at "$" { found = 1 } END { exit !found }' /proc/net/tcp; do port=$((port + 1)); done
 # What runs on an agent outlives it, until its lease is over: it ends first.
 finish() {
     if [ -f "$work/.agents" ]; then
@@ -91,7 +93,7 @@ function flush(    line, kept) {
     gsub(/localhost:7717/, "localhost:" port, command)
     print command > ".command"
     close(".command")
-    shell = "[ ! -f .musterd ] || sleep 0.5; sh .command 2>&1 </dev/null"
+    shell = "[ ! -f .musterd ] || sleep 0.5; timeout 120 sh .command 2>&1 </dev/null"
     if (command ~ /^musterd --(dev|config).*&/) # it is there before the next command looks for it
         shell = "rm -f .musterd .ready; " shell "; n=0; while [ ! -s .musterd ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done"
     kept = 0
