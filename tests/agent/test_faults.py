@@ -413,8 +413,9 @@ def nor_do_agent_and_shepherd_together(c, a, d):
     wait_for(lambda: content(d + '/pid').strip(), what='the job')
     pid = int(content(d + '/pid'))
     wait_for(lambda: watchdogs(a), what='the watchdog')
-    os.kill(watchdogs(a)[0], signal.SIGKILL)
-    wait_for(lambda: watchdogs(a), what='another watchdog')
+    old = watchdogs(a)[0]
+    os.kill(old, signal.SIGKILL)
+    wait_for(lambda: set(watchdogs(a)) - {old}, what='another watchdog')  # `old` is listed until it has died
     stopped(shepherds(a))
     a.process.send_signal(signal.SIGSTOP)
     c.launch(2, 'echo $$ > %s/pid2; sleep 1000' % d, gpus=[1])  # arrives, and is not read

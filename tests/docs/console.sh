@@ -10,7 +10,7 @@
 #
 # A document may start `musterd ... &`, and `muster-agent ... &`: the controller gets a port of its own, for which 7717
 # stands in commands, `muster` finds it there, and they are ended with the document. Between commands there is then half a
-# second, as with people. A command has two minutes. A line that differs from the old one only in times, dates, tokens, that
+# second, as with people. A command may take two minutes. A line that differs from the old one only in times, dates, tokens, that
 # port or the user stays as it was.
 set -eu
 
@@ -18,7 +18,7 @@ muster=$(realpath "$1")
 file=$(realpath "$2")
 source=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
-# Below the ports that the kernel gives to whoever asks for any (32768 and above), and not in use.
+# Below the kernel's range for ports of its own choice (32768 and above), and free.
 port=$((20000 + $$ % 12000))
 while awk -v "at=$(printf ':%04X' $port)" '$2 ~ at "$" { found = 1 } END { exit !found }' /proc/net/tcp; do port=$((port + 1)); done
 # What runs on an agent outlives it, until its lease is over: it ends first.

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -243,6 +244,27 @@ static void what_is_known_of_processes(void **state)
     assert_int_equal(procs_parent(child), 0);
 }
 
+/* Processes that cannot be examined do not count as gone: the GPUs of a running task would be given to another job. */
+static void processes_not_examined_are_not_gone(void **state)
+{
+    struct rlimit limit, none;
+    pid_t found[8];
+    int last = dup(0), marked;
+
+    (void)state;
+    assert_true(last > 0);
+    close(last);
+    assert_int_equal(procs_marked("NO_SUCH_MARK=here", found, 8), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int more = 0; more < 2; more++) { /* not even the list; the list alone */
+        none = (struct rlimit){ (rlim_t)last + (rlim_t)more, limit.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        marked = procs_marked("NO_SUCH_MARK=here", found, 8);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_int_equal(marked, -EMFILE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +276,7 @@ int main(void)
         cmocka_unit_test(products_have_short_names),
         cmocka_unit_test(places_of_gpus),
         cmocka_unit_test(what_is_known_of_processes),
+        cmocka_unit_test(processes_not_examined_are_not_gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

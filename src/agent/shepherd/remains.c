@@ -49,11 +49,12 @@ int remains_give_up(int dir)
 static enum remains pid_kill(pid_t pid, usec_t started)
 {
     int fd = pidfd_open(pid, 0);
+    usec_t found = fd >= 0 ? procs_started(pid) : 0;
     enum remains left = REMAINS_GONE;
 
     if (fd < 0)
         return errno == ESRCH ? REMAINS_GONE : REMAINS_RUNS;
-    if (procs_started(pid) == started) { /* not another one of its number: the descriptor is of this process */
+    if (found == started) { /* not another one of its number: the descriptor is of this process */
         char state;
 
         (void)pidfd_send_signal(fd, SIGKILL, NULL, 0);
@@ -61,6 +62,8 @@ static enum remains pid_kill(pid_t pid, usec_t started)
         left = state == '\0' || state == 'Z' || state == 'X' ? REMAINS_GONE
                : state == 'D'                                ? REMAINS_HANGS
                                                              : REMAINS_RUNS;
+    } else if (found == 0 && pidfd_send_signal(fd, 0, NULL, 0) == 0) {
+        left = REMAINS_RUNS; /* it exists, and could not be examined */
     }
     close(fd);
     return left;

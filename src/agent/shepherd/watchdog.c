@@ -69,27 +69,34 @@ static bool folder_has(int dir, const char *name)
     return fd >= 0;
 }
 
-/* How many tasks have begun and are not over; with `end` they are ended. */
+/* How many tasks have begun and are not over; with `end` they are killed first. < 0: the folder could not be read. */
 static int tasks_each(int tasks, bool end)
 {
     int copy = beneath_open(tasks, ".", O_RDONLY | O_DIRECTORY, 0), count = 0;
     DIR *list = copy < 0 ? NULL : fdopendir(copy);
     const struct dirent *entry;
 
-    if (!list && copy >= 0)
-        close(copy);
-    while (list && (entry = readdir(list))) {
+    if (!list) {
+        if (copy >= 0)
+            close(copy);
+        return -EIO;
+    }
+    while ((entry = readdir(list))) {
         bool live;
         int dir;
 
-        if (entry->d_name[0] == '.' || (dir = beneath_open(tasks, entry->d_name, O_RDONLY | O_DIRECTORY, 0)) < 0)
+        if (entry->d_name[0] == '.')
             continue;
+        dir = beneath_open(tasks, entry->d_name, O_RDONLY | O_DIRECTORY, 0);
+        if (dir < 0) {
+            count += dir != -ENOENT && dir != -ENOTDIR && dir != -ELOOP; /* perhaps a live task: look again */
+            continue;
+        }
         live = folder_has(dir, "plan.json") && !folder_has(dir, "exit.json");
         count += live && (!end || !task_end(dir)); /* that it ended the next agent says */
         close(dir);
     }
-    if (list)
-        (void)closedir(list);
+    (void)closedir(list);
     return count;
 }
 
@@ -97,9 +104,11 @@ int watchdog_run(int state, int tasks)
 {
     const volatile int64_t *lease = only_one(state) ? lease_map_of(state) : NULL;
 
+    if (!lease)
+        return 0; /* another watchdog has the lock; the name is for the one that works */
     (void)prctl(PR_SET_NAME, "muster-watchdog", 0, 0, 0);
     (void)signal(SIGHUP, SIG_IGN);
-    while (lease) {
+    for (;;) {
         usec_t until = *lease > 0 ? *lease + HEAD_START : INT64_MAX, now = clock_boot(), nap = USEC_SEC;
         struct timespec span;
 

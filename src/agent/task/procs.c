@@ -112,39 +112,54 @@ bool procs_catches(pid_t pid, int number)
     return number > 0 && number <= 64 && (mask >> (number - 1) & 1);
 }
 
-/* All processes there are; owned. */
-static struct stat_line *procs_all(size_t *ret_count)
+/* Descriptors or memory ran out here, which says nothing about the process. */
+static bool is_shortage(int r)
 {
-    struct stat_line *lines = NULL;
-    size_t count = 0, capacity = 0;
+    return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
+}
+
+/* All processes there are, owned by the caller; < 0: the list is not complete. */
+static int procs_all(struct stat_line **ret_lines, size_t *ret_count)
+{
+    size_t capacity = 0;
     const struct dirent *entry;
     DIR *dir = opendir("/proc");
+    int r = dir ? 0 : -errno;
 
+    *ret_lines = NULL;
     *ret_count = 0;
-    if (!dir)
-        return NULL;
-    while ((entry = readdir(dir))) {
+    while (dir && (entry = readdir(dir))) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        int found;
 
         if (pid <= 0)
             continue;
-        if (mem_grow((void **)&lines, &capacity, count + 1, 1 << 22, sizeof(*lines)) < 0)
+        r = mem_grow((void **)ret_lines, &capacity, *ret_count + 1, 1 << 22, sizeof(**ret_lines));
+        if (r < 0)
             break;
-        if (stat_read(pid, &lines[count]) == 0)
-            count++;
+        found = stat_read(pid, &(*ret_lines)[*ret_count]);
+        if (found == 0)
+            (*ret_count)++;
+        else if (is_shortage(found))
+            r = found;
+        if (r < 0)
+            break;
     }
-    (void)closedir(dir);
-    *ret_count = count;
-    return lines;
+    if (dir)
+        (void)closedir(dir);
+    return r;
 }
 
 int procs_below(pid_t root, pid_t skip, pid_t *ret_pids, int max)
 {
+    struct stat_line *lines;
     size_t count;
-    struct stat_line *lines = procs_all(&count);
-    bool *below = lines ? mem_zalloc(count ? count : 1, sizeof(*below)) : NULL;
-    bool again = below != NULL;
     int found = 0;
+    bool *below, again;
+
+    (void)procs_all(&lines, &count);
+    below = lines ? mem_zalloc(count ? count : 1, sizeof(*below)) : NULL;
+    again = below != NULL;
 
     /* A child may stand before its parent in the list: until nothing changes. */
     while (again) {
@@ -196,14 +211,17 @@ int procs_variable(pid_t pid, const char *name, char *value, size_t size)
 
 int procs_marked(const char *mark, pid_t *ret_pids, int max)
 {
+    struct stat_line *lines;
     size_t count;
-    struct stat_line *lines = procs_all(&count);
-    int found = 0;
+    int r = procs_all(&lines, &count), found = 0;
 
-    for (size_t i = 0; lines && i < count; i++) {
+    for (size_t i = 0; r == 0 && i < count; i++) {
         CLEANUP_BYTES struct bytes env = { 0 };
+        int read = lines[i].state == 'Z' ? -ESRCH : environ_read(lines[i].pid, &env);
 
-        if (lines[i].state == 'Z' || environ_read(lines[i].pid, &env) < 0 || !env.data)
+        if (is_shortage(read))
+            r = read;
+        if (read < 0 || !env.data)
             continue;
         for (const char *p = env.data; p < env.data + env.size; p += strlen(p) + 1)
             if (strcmp(p, mark) == 0) {
@@ -214,7 +232,7 @@ int procs_marked(const char *mark, pid_t *ret_pids, int max)
             }
     }
     mem_free(lines);
-    return found;
+    return r < 0 ? r : found;
 }
 
 bool procs_maps(pid_t pid, const char *library)

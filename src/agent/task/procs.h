@@ -13,7 +13,8 @@ bool procs_catches(pid_t pid, int number);
 /* Descendants of `root`, which is the reaper of its orphans; without `skip` and what is below it. Zombies do not count.
  * Returns how many there are, fills at most `max`. */
 int procs_below(pid_t root, pid_t skip, pid_t *ret_pids, int max);
-/* Processes whose environment holds the text, e.g. of a task whose shepherd is gone. */
+/* Processes whose environment holds the text, e.g. of a task whose shepherd is gone: how many, or < 0 where descriptors
+ * or memory do not suffice to look at all of them. */
 int procs_marked(const char *mark, pid_t *ret_pids, int max);
 bool procs_maps(pid_t pid, const char *library);
 /* A variable of its environment at its start; 0, -ENOENT. */
